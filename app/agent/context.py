@@ -16,15 +16,15 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import (
-    ContextBudget,
+    CalibratedTokenEstimator,
+    CompactionBudget,
     PruneStep,
     SummariseStep,
-    TokenEstimateCalibrator,
     TruncateStep,
+    compaction_budget_if_needed,
     estimate_event_tokens,
-    make_context_budget,
     make_summary_payload,
-    plan_compaction,
+    plan_next_compaction_step,
 )
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
 from app.copies import replace
@@ -33,10 +33,10 @@ from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Payload, ResponseCompleted, TokenUsage
 
 
-class ContextTokenCount:
+class ContextTokenEstimate:
     """Fold over the log that estimates the tokens of the next request, at constant cost per event."""
 
-    def __init__(self, meter: TokenEstimateCalibrator) -> None:
+    def __init__(self, meter: CalibratedTokenEstimator) -> None:
         self._meter = meter
         self._tokens_at_last_count = 0
         self._tokens_since = 0
@@ -63,8 +63,8 @@ class ContextCompactor:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._meter = log.attach(TokenEstimateCalibrator())
-        self._token_count = log.attach(ContextTokenCount(self._meter))
+        self._meter = log.attach(CalibratedTokenEstimator())
+        self._token_count = log.attach(ContextTokenEstimate(self._meter))
         self.project = CachedProjection().project
         """Return the payload of the next request; pass it the events of this session's log only."""
 
@@ -95,10 +95,14 @@ class ContextCompactor:
         """
         events, profile = self._log.events_with_audience(), model.profile
         used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, inputs)))
-        budget = make_context_budget(used, model.profile.context_window, forced=forced, factor=self._meter.factor)
+        budget = compaction_budget_if_needed(
+            used, model.profile.context_window, forced=forced, factor=self._meter.factor
+        )
         summarise, changed = True, False
         while budget is not None:
-            step = await asyncio.to_thread(plan_compaction, tuple(self._log.events), budget, summarise=summarise)
+            step = await asyncio.to_thread(
+                plan_next_compaction_step, tuple(self._log.events), budget, summarise=summarise
+            )
             match step:
                 case None:
                     break
@@ -122,8 +126,12 @@ class ContextCompactor:
         return changed
 
     async def _record_step(
-        self, step: ContentPruned | HistoryCompacted, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
-    ) -> ContextBudget:
+        self,
+        step: ContentPruned | HistoryCompacted,
+        budget: CompactionBudget,
+        model: ModelPort,
+        inputs: PayloadInputs,
+    ) -> CompactionBudget:
         """Record a compaction step and return the budget with the tokens measured after it."""
         events, profile = (*self._log.events_with_audience(), step), model.profile
         tokens_after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, inputs)))
@@ -142,7 +150,7 @@ class ContextCompactor:
             )
 
     async def _request_summary(
-        self, step: SummariseStep, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
+        self, step: SummariseStep, budget: CompactionBudget, model: ModelPort, inputs: PayloadInputs
     ) -> tuple[str, TokenUsage | None]:
         """Return the model's summary of the older events (empty if it failed) and the usage of the request."""
         events = tuple(self._log.events)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from app.agent.gate import Gate
+from app.agent.gate import StagingGate
 from app.agent.limits import TurnBudget
 from app.agent.ports import SessionPorts, TurnSettings
-from app.agent.updates import CommandOutput, PhaseChanged, ProposalsChanged, SessionPhase, Update
+from app.agent.updates import CommandOutputStreamed, PhaseChanged, ProposalsChanged, SessionPhase, Update
 from app.concurrency import Interrupted, Interrupter
 from app.conversation.events import (
     AssistantMessage,
@@ -42,13 +42,13 @@ from app.conversation.payload.tool_calls import (
 from app.llm.values.endpoint import host_and_port
 from app.llm.values.requests_and_updates import ReceivedToolCall
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.proposal_errors import TooManyUnreadLines
+from app.proposals.values.proposal_errors import TooManyUnreadLinesToStage
 from app.text.quantities import format_count
 from app.tools.base.contract import (
-    CallRejected,
     PermissionAnswer,
     PermissionRequest,
     Tool,
+    ToolCallNotPermitted,
     ToolContext,
     ToolError,
     ToolOutput,
@@ -153,7 +153,7 @@ class _BatchState(Struct):
     """State of a batch of calls while it runs."""
 
     draft: "Draft"
-    gate: Gate
+    gate: StagingGate
     recorder: CallEventWriter
     budget: TurnBudget
     edit_results: list[ToolResult] = field(default_factory=list)
@@ -253,7 +253,7 @@ class Executor:
         return None
 
     async def run_calls(
-        self, message: AssistantMessage, interrupter: Interrupter, gate: Gate, budget: TurnBudget
+        self, message: AssistantMessage, interrupter: Interrupter, gate: StagingGate, budget: TurnBudget
     ) -> None:
         """Run the calls of a response in order.
 
@@ -310,11 +310,11 @@ class Executor:
         else:
             await self._run_tool(call, tool, arguments, batch, interrupter)
 
-    async def _find_unread_error(self) -> TooManyUnreadLines | None:
+    async def _find_unread_error(self) -> TooManyUnreadLinesToStage | None:
         """Return the error if the reading budget has no room for another edit, else None."""
         try:
             await asyncio.to_thread(self._ports.check_unread_limit)
-        except TooManyUnreadLines as exceeded:
+        except TooManyUnreadLinesToStage as exceeded:
             return exceeded
         return None
 
@@ -349,7 +349,7 @@ class Executor:
         context = ToolContext(
             workspace=self._ports.workspace,
             draft=batch.draft,
-            output=lambda text: self._publish(CommandOutput(call.uid, text)),
+            output=lambda text: self._publish(CommandOutputStreamed(call.uid, text)),
             confirm=start.once_allowed(watch.exclude_waiting(partial(self._confirm, call.uid))),
             planning=self._settings().plan,
             hold_ignored=self._settings().hold_ignored,
@@ -369,7 +369,7 @@ class Executor:
             if not interrupter.is_stopped:
                 text, summary = (TIME_IS_UP if start.recorded else REFUSED), "stopped: time limit reached"
             result = _make_result_event(call, CallOutcome.ABORTED, text, summary)
-        except CallRejected as rejected:
+        except ToolCallNotPermitted as rejected:
             result = _make_result_event(call, CallOutcome.REJECTED, str(rejected), rejected.summary)
         except ToolError as error:
             result = _make_result_event(call, CallOutcome.ERROR, str(error), _first_line(str(error)))
@@ -435,7 +435,7 @@ class Executor:
             if batch.edited:
                 await asyncio.to_thread(_store_read_history, batch.draft, tuple(self._log.events), message)
             proposal = await asyncio.to_thread(self._stage_draft, batch.draft, summary, answers)
-        except TooManyUnreadLines as exceeded:
+        except TooManyUnreadLinesToStage as exceeded:
             # Another agent has staged edits meanwhile and filled the reading budget.
             await batch.recorder.write_now(*(_unread_result(result, exceeded) for result in batch.edit_results))
             return
@@ -489,7 +489,7 @@ def _make_result_event(call: ToolCall, outcome: CallOutcome, text: str, summary:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
 
 
-def _unread_result(result: ToolResult, exceeded: TooManyUnreadLines) -> ToolResult:
+def _unread_result(result: ToolResult, exceeded: TooManyUnreadLinesToStage) -> ToolResult:
     """Return the result of a call that the reading budget has no room for; recording it closes the gate."""
     return result.model_copy(
         update={

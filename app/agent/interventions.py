@@ -195,7 +195,7 @@ def pending_proposals_note(proposals: Iterable[Proposal]) -> Intervention | None
     )
 
 
-def planning_instruction() -> Intervention:
+def plan_mode_instruction() -> Intervention:
     """Return the instruction to plan without editing; it applies for the whole turn."""
     return Intervention(
         kind=InterventionKind.PLAN,
@@ -445,7 +445,7 @@ class TurnStartInterventions:
         waiting = await asyncio.to_thread(self._service.pending)
         changed = await asyncio.to_thread(self._find_changed_files, self._seen.after_events(opening).versions)
         found = (
-            planning_instruction() if self._planning() else None,
+            plan_mode_instruction() if self._planning() else None,
             pending_proposals_note(waiting),
             repeated_denials_note(self._pending.count_denials_after(opening)),
             files_changed_note(changed),

@@ -1,8 +1,8 @@
 """The decision ladder: decides the next action of a turn, as a pure function of a small state.
 
-The turn calls `decide` before each request, after each response and after each batch of calls. The rungs, in order:
-control flow (the user's stop, an open question, the closed gate, a closing request already sent, the limits), room in
-the context, a failed request, the finish reason and shape of the last response. No other code decides.
+The turn calls `choose_action` before each request, after each response and after each batch of calls. The rungs, in
+order: control flow (the user's stop, an open question, the closed gate, a closing request already sent, the limits),
+room in the context, a failed request, the finish reason and shape of the last response. No other code decides.
 """
 
 from enum import StrEnum
@@ -24,7 +24,7 @@ NUDGES = 1
 
 
 class LastStepKind(StrEnum):
-    """Kind of the conversation's last entry (user input, results, calls, text, empty …), for `decide`."""
+    """Kind of the conversation's last entry (user input, results, calls, text, empty …), for `choose_action`."""
 
     USER = "user"
     """An action of the user (message, answer, feedback, continue); the model has not responded yet."""
@@ -42,8 +42,8 @@ class LastStepKind(StrEnum):
     """No output because the context was full (`length` without output)."""
 
 
-class LadderState(Struct, frozen=True):
-    """The facts about the turn from which `decide` chooses the next action."""
+class LadderInputs(Struct, frozen=True):
+    """The facts about the turn from which `choose_action` chooses the next action."""
 
     last: LastStepKind = LastStepKind.USER
     aborted: bool = False
@@ -89,7 +89,7 @@ class EndTurn(Struct, frozen=True):
     """The limit that ended the turn."""
 
 
-class WaitForUser(Struct, frozen=True):
+class WaitForAnswer(Struct, frozen=True):
     """End the turn until the user answers the open question."""
 
 
@@ -113,7 +113,7 @@ class SendRequest(Struct, frozen=True):
     nudge: InterventionKind | None = None
 
 
-LadderAction = EndTurn | WaitForUser | SendClosingRequest | CompactContext | RunCalls | SendRequest
+LadderAction = EndTurn | WaitForAnswer | SendClosingRequest | CompactContext | RunCalls | SendRequest
 
 
 class LadderRung(StrEnum):
@@ -141,7 +141,7 @@ class LadderDecision(Struct, frozen=True):
     action: LadderAction
 
 
-def decide(state: LadderState) -> LadderDecision:
+def choose_action(state: LadderInputs) -> LadderDecision:
     """Return the next action of a turn, and the rung that chose it; a pure function of the state."""
     if (move := _control_flow(state)) is not None:
         return move
@@ -156,11 +156,11 @@ def decide(state: LadderState) -> LadderDecision:
     )
 
 
-def _control_flow(state: LadderState) -> LadderDecision | None:
+def _control_flow(state: LadderInputs) -> LadderDecision | None:
     if state.aborted:
         return LadderDecision(LadderRung.USER_STOP, EndTurn("aborted"))
     if state.question_open:
-        return LadderDecision(LadderRung.OPEN_QUESTION, WaitForUser())
+        return LadderDecision(LadderRung.OPEN_QUESTION, WaitForAnswer())
     if state.closing_sent:
         return LadderDecision(LadderRung.CLOSING_REQUEST, _after_closing(state))
     if state.gate_closed:
@@ -169,7 +169,7 @@ def _control_flow(state: LadderState) -> LadderDecision | None:
     return None
 
 
-def _within_limits(state: LadderState, move: LadderDecision) -> LadderDecision:
+def _within_limits(state: LadderInputs, move: LadderDecision) -> LadderDecision:
     """Return `move`, or the end of the turn if `move` sends a request that a cost or time limit forbids."""
     if state.limit is None or not isinstance(move.action, SendRequest | CompactContext):
         return move
@@ -180,7 +180,7 @@ def _within_limits(state: LadderState, move: LadderDecision) -> LadderDecision:
     return LadderDecision(LadderRung.SPENDING_LIMIT, SendClosingRequest(kind))
 
 
-def _on_full_context(state: LadderState) -> LadderAction:
+def _on_full_context(state: LadderInputs) -> LadderAction:
     if not state.compacted:
         return CompactContext()
     failure_message = state.failure_message.removesuffix(f" {COMPACT}")
@@ -189,7 +189,7 @@ def _on_full_context(state: LadderState) -> LadderAction:
     )
 
 
-def _after_closing(state: LadderState) -> EndTurn:
+def _after_closing(state: LadderInputs) -> EndTurn:
     """Return the end of the turn; a turn has only one closing request."""
     limit = state.closed_by
     # With tool choice "none", an endpoint may report a tool call as an error: the call did not run.
@@ -208,13 +208,13 @@ def _after_closing(state: LadderState) -> EndTurn:
     )
 
 
-def _after_failure(state: LadderState) -> LadderAction:
+def _after_failure(state: LadderInputs) -> LadderAction:
     if state.failure == "tool_use_failed" and state.truncated_nudges < NUDGES:
         return SendRequest(InterventionKind.TRUNCATED)
     return EndTurn("failed", state.failure_message)
 
 
-def _after_response(state: LadderState) -> LadderAction:
+def _after_response(state: LadderInputs) -> LadderAction:
     action: LadderAction = SendRequest()
     match state.last:
         case LastStepKind.CALLS:
@@ -235,7 +235,7 @@ def _after_response(state: LadderState) -> LadderAction:
     return action
 
 
-def _check_request(state: LadderState, move: LadderDecision, request: SendRequest) -> LadderDecision:
+def _check_request(state: LadderInputs, move: LadderDecision, request: SendRequest) -> LadderDecision:
     """Return `move`, or another decision if the step limit, missing progress or a full context forbids a request."""
     if state.steps >= state.step_limit:
         return LadderDecision(LadderRung.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))

@@ -82,7 +82,7 @@ class _OpenRequest(Struct, frozen=True):
     answer: asyncio.Future[PermissionAnswer]
 
 
-class PermissionRequests:
+class PermissionRequestService:
     """Asks the user for tools' permissions and waits for the answers; records feedback on a denial.
 
     Feedback on a denial is recorded as the user's; the tool does not get it.

@@ -11,7 +11,7 @@ from app.agent.limits import SessionLimits
 from app.agent.permission_requests import PermanentPermissionStore
 from app.config.config_tables import PriceTable
 from app.conversation.events import Event
-from app.conversation.log import EventSink
+from app.conversation.log import EventStoreInterface
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, StreamUpdate
 from app.proposals.proposal_service import ProposalService
@@ -86,7 +86,7 @@ class OtherSessionLogs(Protocol):
 class SessionPorts(Struct, frozen=True):
     """Services that one session uses."""
 
-    sink: EventSink
+    sink: EventStoreInterface
     other_sessions: OtherSessionLogs
     claim: TurnClaim
     service: ProposalService
@@ -94,7 +94,7 @@ class SessionPorts(Struct, frozen=True):
     workspace: Workspace
     model: ModelPort
     check_unread_limit: Callable[[], None] = lambda: None
-    """Raises TooManyUnreadLines if there is no room for another edit; may be called on any thread."""
+    """Raises TooManyUnreadLinesToStage if there is no room for another edit; may be called on any thread."""
     commit: Callable[[Proposal], str] | None = None
     """Commits an approved proposal and returns the commit id; None if not configured."""
     run_checks: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None

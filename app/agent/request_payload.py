@@ -25,7 +25,7 @@ from app.conversation.payload.projection import PayloadInputs
 from app.images.image import Image, indexes_over_request_limits, join_quoted_names
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
-from app.llm.wires.wire_registry import SentRequest
+from app.llm.wires.wire_registry import PreparedRequest
 from app.tools.tool_registry import ToolSet
 
 
@@ -97,7 +97,7 @@ class RequestPayloadBuilder:
     """
 
     def __init__(
-        self, make: Callable[[EndpointProfile], Payload], model: str, sent: Callable[[SentRequest], None]
+        self, make: Callable[[EndpointProfile], Payload], model: str, sent: Callable[[PreparedRequest], None]
     ) -> None:
         self._build_payload = make
         self._model = model
@@ -113,7 +113,7 @@ class RequestPayloadBuilder:
     def build_for_sending(self, profile: EndpointProfile) -> Payload:
         """Return the payload for a profile and report it to `sent`."""
         payload = self.payload(profile)
-        self._on_sent(SentRequest(self._model, profile, payload))
+        self._on_sent(PreparedRequest(self._model, profile, payload))
         return payload
 
 
@@ -124,7 +124,7 @@ class RequestFactory:
         self._tools = tools
         self._images = images
         self._system_prompt = system_prompt
-        self.last_sent: SentRequest | None = None
+        self.last_sent: PreparedRequest | None = None
 
     async def payload_inputs(self, model: ModelPort, *, closing: bool = False) -> PayloadInputs:
         """Return all inputs of a payload except the log and the profile."""
@@ -141,5 +141,5 @@ class RequestFactory:
         """Return the request whose payload `make` builds for a profile; `make` is pure and runs on a thread."""
         return RequestPayloadBuilder(make, model, self._remember_request)
 
-    def _remember_request(self, request: SentRequest) -> None:
+    def _remember_request(self, request: PreparedRequest) -> None:
         self.last_sent = request

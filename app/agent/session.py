@@ -17,10 +17,10 @@ from app.agent.decision_service import (
     unrecorded_decision_error,
 )
 from app.agent.executor import Executor
-from app.agent.gate import Gate, GatePolicy
+from app.agent.gate import GatePolicy, StagingGate
 from app.agent.interventions import TurnStartInterventions
-from app.agent.limits import UsageMeter
-from app.agent.permission_requests import GrantedPermissions, PermissionRequests
+from app.agent.limits import CostAndTimeMeter
+from app.agent.permission_requests import GrantedPermissions, PermissionRequestService
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
 from app.agent.request_payload import NextRequestImagesFold, RequestFactory, unseen_images_notice
 from app.agent.side_questions import SideQuestionService
@@ -61,10 +61,10 @@ from app.tools.base.contract import PermissionAnswer
 Subscriber = Callable[[Update], None]
 
 
-class PublishingFold:
+class EventPublishingFold:
     """Fold that publishes each stored event and its effect on gate and queue to the subscribers."""
 
-    def __init__(self, gate: Gate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
+    def __init__(self, gate: StagingGate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
         self._gate = gate
         self._queue = queue
         self._publish = publish
@@ -105,15 +105,15 @@ class Session(DecisionService):
         self.ports = ports
         self.settings = settings
         self.log = EventLog(ports.sink, events)
-        self.gate = self.log.attach(Gate(settings.policy))
+        self.gate = self.log.attach(StagingGate(settings.policy))
         self.pending = self.log.attach(PendingAndDeniedProposals())
         self.context = ContextCompactor(self.log)
         self.token_totals = self.log.attach(SessionUsageTotals())
-        self._usage = self.log.attach(UsageMeter())
+        self._usage = self.log.attach(CostAndTimeMeter())
         images = self.log.attach(NextRequestImagesFold(ports.read_image))
         self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
         self._subscribers: list[Subscriber] = []
-        self.permission_requests = PermissionRequests(
+        self.permission_requests = PermissionRequestService(
             self._publish, GrantedPermissions(ports.allowed_forms), self.log
         )
         self._executor = Executor(
@@ -136,7 +136,7 @@ class Session(DecisionService):
             self._publish,
             self._reset_after_claim,
         )
-        self._publisher = self.log.attach_from_now(PublishingFold(self.gate, lambda: self.queue, self._publish))
+        self._publisher = self.log.attach_from_now(EventPublishingFold(self.gate, lambda: self.queue, self._publish))
         self.phase = SessionPhase.IDLE
         if ports.claim.is_held:
             self._reset_after_claim()

@@ -29,12 +29,12 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import (
+    CalibratedTokenEstimator,
     PruneStep,
-    TokenEstimateCalibrator,
     clip_middle,
+    compaction_budget_if_needed,
     is_nearly_full,
-    make_context_budget,
-    plan_compaction,
+    plan_next_compaction_step,
 )
 from app.conversation.payload.projection import PayloadInputs, SideQuestionInputs, project
 from app.conversation.proposal_reports import format_file_stats
@@ -110,7 +110,7 @@ class SideQuestionPayloadBuilder(Struct, frozen=True):
     """The same as for other requests of the session."""
     project: Callable[[Sequence[Event], EndpointProfile, PayloadInputs], Payload]
     """Builds payloads of the log; caches the part that the next request of the conversation shares."""
-    meter: TokenEstimateCalibrator
+    meter: CalibratedTokenEstimator
     contexts: Sequence[str]
     """Descriptions of the subject for the model, the longest first."""
     question: str
@@ -152,8 +152,8 @@ class SideQuestionPayloadBuilder(Struct, frozen=True):
         used = self.meter.count_tokens(
             self.project(events, profile, replace(self.inputs, side_request=self._smallest_inputs))
         )
-        budget = make_context_budget(used, profile.context_window, forced=True, factor=self.meter.factor)
-        while budget is not None and (step := plan_compaction(events, budget, summarise=False)) is not None:
+        budget = compaction_budget_if_needed(used, profile.context_window, forced=True, factor=self.meter.factor)
+        while budget is not None and (step := plan_next_compaction_step(events, budget, summarise=False)) is not None:
             if isinstance(step, PruneStep):
                 events.append(ContentPruned(results=step.results, images=step.images))
             else:
@@ -293,7 +293,7 @@ class SideQuestionService:
         self._publish = publish
         self._requests = requests
         self._project = project
-        self._meter = log.attach(TokenEstimateCalibrator())
+        self._meter = log.attach(CalibratedTokenEstimator())
         self._open_questions: dict[str, _OpenQuestion] = {}
         """The open questions, by question id."""
         self._tasks: set[asyncio.Task[None]] = set()

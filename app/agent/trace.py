@@ -15,11 +15,11 @@ from app.agent.ladder import (
     CompactContext,
     EndTurn,
     LadderDecision,
-    LadderState,
+    LadderInputs,
     RunCalls,
     SendClosingRequest,
     SendRequest,
-    WaitForUser,
+    WaitForAnswer,
 )
 from app.agent.updates import ChatTemplateCheckFinished, EventRecorded, PhaseChanged, SessionPhase, Update
 from app.conversation.events import (
@@ -40,12 +40,12 @@ _MAX_NAME_CHARACTERS = 40
 """Maximum number of characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
 
 
-def make_ladder_move_event(state: LadderState, move: LadderDecision) -> LadderMove:
+def make_ladder_move_event(state: LadderInputs, move: LadderDecision) -> LadderMove:
     """Return the log event that records a decision of the ladder and the state on which it is based."""
     match move.action:
         case EndTurn(stopped=stopped):
             move_text = f"stop: {stopped}"
-        case WaitForUser():
+        case WaitForAnswer():
             move_text = "wait for the user"
         case SendClosingRequest(kind=kind):
             move_text = f"closing request: {kind}"

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from app.agent import interventions
 from app.agent.context import ContextCompactor
 from app.agent.executor import Executor
-from app.agent.gate import Gate
+from app.agent.gate import StagingGate
 from app.agent.ladder import (
     CompactContext,
     EndTurn,
@@ -23,14 +23,14 @@ from app.agent.ladder import (
     RunCalls,
     SendClosingRequest,
     SendRequest,
-    WaitForUser,
-    decide,
+    WaitForAnswer,
+    choose_action,
 )
-from app.agent.limits import TurnBudget, UsageMeter
+from app.agent.limits import CostAndTimeMeter, TurnBudget
 from app.agent.ports import ModelPort, TurnSettings
 from app.agent.request_payload import RequestFactory, RequestPayloadBuilder
 from app.agent.trace import make_ladder_move_event
-from app.agent.turn_state import TurnState, make_ladder_state
+from app.agent.turn_state import TurnState, make_ladder_inputs
 from app.agent.updates import (
     CallStreamed,
     ChatTemplateCheckFinished,
@@ -102,10 +102,10 @@ class ConversationState(Struct, frozen=True):
     """The log of a session, and what is computed from it, as a turn needs it."""
 
     log: EventLog
-    gate: Gate
+    gate: StagingGate
     turn: TurnState
     context: ContextCompactor
-    usage: UsageMeter
+    usage: CostAndTimeMeter
 
 
 class Turn:
@@ -147,7 +147,7 @@ class Turn:
         while True:
             # Tool calls cost nothing: they may run if the closing request is still affordable after them.
             reached = budget.find_reached_limit(before_request=self._state.last is not LastStepKind.CALLS)
-            state = make_ladder_state(
+            state = make_ladder_inputs(
                 self._state,
                 self._gate,
                 step_limit=self._settings().max_steps,
@@ -156,13 +156,13 @@ class Turn:
                 compaction_tried=self._compaction_tried,
                 limit=reached,
             )
-            move = decide(state)
+            move = choose_action(state)
             self._log.append_deferred(make_ladder_move_event(state, move))
             match move.action:
                 case EndTurn(stopped=stopped, message=message, limit=limit):
                     await self._end(stopped, message, limit)
                     return
-                case WaitForUser():
+                case WaitForAnswer():
                     await self._end("question", "")
                     return
                 case SendClosingRequest(kind=kind):

@@ -4,9 +4,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from app.agent.gate import Gate
+from app.agent.gate import StagingGate
 from app.agent.interventions import TurnProgress
-from app.agent.ladder import LadderState, LastStepKind
+from app.agent.ladder import LadderInputs, LastStepKind
 from app.agent.limits import ReachedLimit
 from app.conversation.events import (
     Answer,
@@ -217,16 +217,16 @@ def find_open_question(events: Iterable[Event]) -> Question | None:
     return state.question
 
 
-def make_ladder_state(
+def make_ladder_inputs(
     turn: TurnState,
-    gate: Gate,
+    gate: StagingGate,
     *,
     step_limit: int,
     aborted: bool = False,
     room_needed: bool = False,
     compaction_tried: bool = False,
     limit: ReachedLimit | None = None,
-) -> LadderState:
+) -> LadderInputs:
     """Return the inputs of the ladder.
 
     Args:
@@ -234,7 +234,7 @@ def make_ladder_state(
             that).
         limit: the cost or time limit that allows no further request.
     """
-    return LadderState(
+    return LadderInputs(
         last=turn.last,
         aborted=aborted,
         question_open=bool(turn.open_questions),

@@ -91,7 +91,7 @@ class QueueChanged(Struct, frozen=True):
     texts: tuple[str, ...]
 
 
-class CommandOutput(Struct, frozen=True):
+class CommandOutputStreamed(Struct, frozen=True):
     """Live output of a running command."""
 
     call: str
@@ -155,7 +155,7 @@ Update = (
     | GateChanged
     | ProposalsChanged
     | QueueChanged
-    | CommandOutput
+    | CommandOutputStreamed
     | PermissionRequested
     | PermissionResolved
     | SideAnswerStreamed
@@ -169,7 +169,7 @@ SideUpdate = EventRecorded | SideAnswerStreamed | SideAnswerDiscarded
 """Updates about a side question; `EventRecorded` only with `SideQuestion` or `SideAnswer`."""
 
 
-_TextUpdate = TextStreamed | ReasoningStreamed | CommandOutput | SideAnswerStreamed
+_TextUpdate = TextStreamed | ReasoningStreamed | CommandOutputStreamed | SideAnswerStreamed
 
 
 def merge_updates(updates: Iterable[Update]) -> list[Update]:
@@ -190,7 +190,7 @@ def _stream_key(update: Update) -> Hashable:
     match update:
         case TextStreamed() | ReasoningStreamed():
             return (type(update),)
-        case CallStreamed(index=number) | CommandOutput(call=number):
+        case CallStreamed(index=number) | CommandOutputStreamed(call=number):
             return (type(update), number)
         case SideAnswerStreamed(question=question):
             return (type(update), question)

@@ -467,7 +467,7 @@ _MAX_POLICY_BYTES = 1 << 20
 """Maximum size of a policy file in bytes."""
 
 
-class VerifiedRange(Struct, frozen=True):
+class RangeVerification(Struct, frozen=True):
     """The commits of a range and whether each was reviewed."""
 
     base: str
@@ -502,7 +502,7 @@ def verify_range(
     *,
     policy_file: str | None = None,
     more_notes: Sequence[str] = (),
-) -> VerifiedRange:
+) -> RangeVerification:
     """Verify the commits of a range.
 
     Args:
@@ -525,7 +525,7 @@ def verify_range(
         commits = verifier.verify(base, tip)
         if not commits:
             raise GitFailed("There is no commit in this range; nothing was verified.")
-        return VerifiedRange(base, tip, source, commits, verifier.refused)
+        return RangeVerification(base, tip, source, commits, verifier.refused)
 
 
 def _parse_range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.remotes import remote_names
 from app.git.run_git import GitFailed, run_git
 from app.proposals.values.record_entries import git_blob_id
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 REVIEWS = "refs/notes/signoff-reviews"
 FETCHED = "refs/notes/*/signoff-reviews"
@@ -273,7 +273,7 @@ class GitNotesSetup:
 def _read_text(path: Path) -> str:
     """Return the text of a file; empty if it does not exist. Raises GitFailed."""
     try:
-        return read_file(path, _MAX_GIT_FILE_BYTES)[0].decode("utf-8", "surrogateescape")
+        return read_regular_file(path, _MAX_GIT_FILE_BYTES)[0].decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
     except OSError as error:

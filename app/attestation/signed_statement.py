@@ -83,7 +83,7 @@ class ReviewCheckResult(_StrictModel):
     """Why the result was not for the reviewed content; empty if it was."""
 
 
-class ReviewHunkEvidence(_StrictModel):
+class ReviewHunkTestEvidence(_StrictModel):
     """Whether tests noticed that a hunk was left out, if they ran before the decision."""
 
     path: str
@@ -118,7 +118,7 @@ class SignedReview(_StrictModel):
     unseen_lines: int | None = Field(default=None, ge=0)
     """Changed lines that were never on the screen; None if this was not recorded."""
     checks: tuple[ReviewCheckResult, ...] = ()
-    evidence: tuple[ReviewHunkEvidence, ...] = ()
+    evidence: tuple[ReviewHunkTestEvidence, ...] = ()
     entry: int
     """The number of the entry in the reviewer's record; 0 for an approved change that was not written to disk."""
     previous: str

@@ -112,7 +112,7 @@ class CheckState(StrEnum):
         return self in (CheckState.PASSED, CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
 
-class CheckOutcome(Struct, frozen=True):
+class CheckRunResult(Struct, frozen=True):
     """Result of a check on one tree."""
 
     state: CheckState
@@ -159,15 +159,15 @@ class CoverageReportLine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class ProposalCheckResult:
     """Result of one check for one proposal."""
 
     name: str
     state: CheckState
     when: str = "staged"
-    outcome: CheckOutcome | None = None
+    outcome: CheckRunResult | None = None
     """The result with the proposal; None until it has ended."""
-    before: CheckOutcome | None = None
+    before: CheckRunResult | None = None
     """The result without the proposal; only if the check failed, or passed quickly."""
     progress: str = ""
     """The last line of its output while it runs."""
@@ -185,7 +185,7 @@ class CheckResult:
         """Return whether it ended on exactly the content that an approval would leave."""
         return self.state.has_outcome and not self.stale
 
-    def as_outdated(self, current_tree: WorkspaceTree, change: str = "") -> "CheckResult":
+    def as_outdated(self, current_tree: WorkspaceTree, change: str = "") -> "ProposalCheckResult":
         """Return the result marked as outdated, because an approval would leave another tree.
 
         Args:
@@ -286,12 +286,12 @@ class ProposalChecks(Struct, frozen=True):
 
     proposal: str
     revision: int
-    results: tuple[CheckResult, ...] = ()
+    results: tuple[ProposalCheckResult, ...] = ()
     why_not: str = ""
     """Why no check runs."""
 
     @property
-    def new_failures(self) -> tuple[CheckResult, ...]:
+    def new_failures(self) -> tuple[ProposalCheckResult, ...]:
         """Return the results that are reasons against the proposal."""
         return tuple(result for result in self.results if result.has_new_failure)
 
@@ -344,12 +344,12 @@ def uncovered_lines_as_feedback(checks: ProposalChecks) -> str:
     return "\n".join((head, *lines[:_MAX_FINDINGS], *more))
 
 
-def findings_as_feedback(checks: ProposalChecks) -> str:
+def new_failures_as_feedback(checks: ProposalChecks) -> str:
     """Return the findings against a proposal, as feedback from the user."""
     return "\n\n".join(_finding_text(result) for result in checks.new_failures)
 
 
-def format_failures_for_model(results: Iterable[CheckResult]) -> str:
+def format_failures_for_model(results: Iterable[ProposalCheckResult]) -> str:
     """Return the failures as text for the result of a staging step; empty if there are none.
 
     The text goes into a tool result, not into an instruction: tools print text of the code under test.
@@ -363,7 +363,7 @@ def format_failures_for_model(results: Iterable[CheckResult]) -> str:
     return "\n\n".join((head, *red))
 
 
-def _finding_text(result: CheckResult) -> str:
+def _finding_text(result: ProposalCheckResult) -> str:
     """Return the failure of a check: its summary, the new findings, and its output in a fenced block."""
     assert result.outcome is not None
     head = f"The check {result.name} fails on this proposal: {result.verdict}."

@@ -14,25 +14,25 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from app.automation.check_results import (
-    CheckOutcome,
-    CheckResult,
+    CheckRunResult,
     CheckState,
+    ProposalCheckResult,
     count_failures,
     mark_new_findings,
     parse_findings,
 )
-from app.automation.tool_reports import ChangedLineCoverage, read_coverage
+from app.automation.tool_reports import ChangedLineCoverage, read_changed_line_coverage
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTreeReader
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.copies import replace
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.sandbox.captured_changes import PendingFiles
-from app.sandbox.confinement import SandboxMode, SandboxRun
+from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
 from app.sandbox.process import ProcessResult, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
 from app.tools.command.command_result import HeadAndTailBuffer, PlainTextDecoder
-from app.workspace.ignore import IgnoreFile, compile_ignore_patterns
+from app.workspace.ignore import FolderIgnorePatterns, compile_ignore_patterns
 from app.workspace.paths import Workspace
 
 _NICENESS = 10
@@ -42,7 +42,7 @@ _SHELL_ERROR_CODES = {126: "not executable", 127: "command not found"}
 
 def files_for_check(check: CheckTable, files: Sequence[str]) -> tuple[str, ...] | None:
     """Return the files of a proposal that a check covers; None if it does not cover the proposal."""
-    rules = IgnoreFile(compile_ignore_patterns("\n".join(check.files)))
+    rules = FolderIgnorePatterns(compile_ignore_patterns("\n".join(check.files)))
     chosen = tuple(path for path in files if not check.files or rules.verdict(path, path.rpartition("/")[2], False))
     # Without a file name, a tool would check all files.
     return chosen if chosen or not (check.files or command_takes_files(check)) else None
@@ -62,7 +62,7 @@ async def checks_unavailable_reason(sandbox: Sandbox) -> str:
 _GO_TEST = re.compile(r"\bgo test\b|\bgotestsum\b")
 
 
-def tests_placeholder_for_all_tests(command: str) -> tuple[str, ...]:
+def arguments_to_run_all_tests(command: str) -> tuple[str, ...]:
     """Return the arguments that replace `{tests}` in a command for a run of all tests."""
     return ("./...",) if _GO_TEST.search(command) else ()
 
@@ -74,10 +74,10 @@ async def run_check(
     tree: PendingFiles,
     files: Sequence[str],
     progress: Callable[[str], None],
-    read_artifacts: Callable[[SandboxRun], None] = lambda run: None,
+    read_artifacts: Callable[[SandboxedWorkspace], None] = lambda run: None,
     *,
     when_idle: bool = False,
-) -> CheckOutcome:
+) -> CheckRunResult:
     """Run a check on one tree.
 
     Args:
@@ -88,7 +88,7 @@ async def run_check(
     """
     if reason := await checks_unavailable_reason(sandbox):
         # In place, it would run on the user's own files instead of the proposal.
-        return CheckOutcome(CheckState.BROKEN, reason=reason)
+        return CheckRunResult(CheckState.BROKEN, reason=reason)
     plain, kept = PlainTextDecoder(), HeadAndTailBuffer()
 
     def take(data: bytes) -> None:
@@ -98,7 +98,7 @@ async def run_check(
             progress(line[:200])
 
     command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
-    command = command.replace(TESTS, shlex.join(tests_placeholder_for_all_tests(command)))
+    command = command.replace(TESTS, shlex.join(arguments_to_run_all_tests(command)))
     try:
         async with sandbox.open_run(tree) as run:
             ended = await run.execute(
@@ -109,21 +109,21 @@ async def run_check(
             )
             await run_shielded(asyncio.to_thread(read_artifacts, run))
     except (StartFailed, OSError) as error:
-        return CheckOutcome(CheckState.BROKEN, reason=f"could not be run: {error}")
+        return CheckRunResult(CheckState.BROKEN, reason=f"could not be run: {error}")
     kept.feed(plain.feed(b"", final=True))
     return _make_outcome(ended, kept.text(), root)
 
 
-def _make_outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
+def _make_outcome(ended: ProcessResult, output: str, root: Path) -> CheckRunResult:
     if ended.limit:
-        return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=f"stopped: {ended.limit}")
+        return CheckRunResult(CheckState.BROKEN, ended.code, ended.seconds, output, reason=f"stopped: {ended.limit}")
     if ended.timed_out:
-        return CheckOutcome(CheckState.TIMED_OUT, ended.code, ended.seconds, output, parse_findings(output, root))
+        return CheckRunResult(CheckState.TIMED_OUT, ended.code, ended.seconds, output, parse_findings(output, root))
     if ended.code == 0:
-        return CheckOutcome(CheckState.PASSED, 0, ended.seconds, output)
+        return CheckRunResult(CheckState.PASSED, 0, ended.seconds, output)
     if reason := _SHELL_ERROR_CODES.get(ended.code):
-        return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=reason)
-    return CheckOutcome(
+        return CheckRunResult(CheckState.BROKEN, ended.code, ended.seconds, output, reason=reason)
+    return CheckRunResult(
         CheckState.FAILED, ended.code, ended.seconds, output, parse_findings(output, root), count_failures(output)
     )
 
@@ -144,7 +144,7 @@ _PROGRESS_SECONDS = 0.5
 """Seconds between two progress reports."""
 
 _Result = TypeVar("_Result")
-ReportResult = Callable[[CheckResult], None]
+ReportResult = Callable[[ProposalCheckResult], None]
 """Receives an unfinished result."""
 
 
@@ -170,9 +170,9 @@ class CheckRunner:
         self._turn_lock = asyncio.Lock()
         self._low_priority_work: asyncio.Future[Any] | None = None
         """Work that holds `_turn_lock` only until a check needs it."""
-        self._cached_results: OrderedDict[tuple[CheckTable, tuple[str, ...], tuple[str, str, str]], CheckResult] = (
-            OrderedDict()
-        )
+        self._cached_results: OrderedDict[
+            tuple[CheckTable, tuple[str, ...], tuple[str, str, str]], ProposalCheckResult
+        ] = OrderedDict()
 
     @property
     def sandbox(self) -> Sandbox:
@@ -191,7 +191,7 @@ class CheckRunner:
 
     def cached_result(
         self, check: CheckTable, trees: VersionsToCheck, checked_trees: TreesWithAndWithoutProposal
-    ) -> CheckResult | None:
+    ) -> ProposalCheckResult | None:
         """Return the cached result for these exact contents; None if there is none."""
         known = self._cached_results.get((check, trees.files, checked_trees.ids))
         return known and replace(known, tree=checked_trees.after, hunks=trees.hunks)
@@ -203,7 +203,7 @@ class CheckRunner:
         report: ReportResult = lambda result: None,
         *,
         max_wait_seconds: float | None = None,
-    ) -> CheckResult:
+    ) -> ProposalCheckResult:
         """Run a check; if it fails or passes quickly, run it on the workspace without the proposal as well.
 
         The result names the tree that was checked. If the files changed while the check ran, no tree matches: the
@@ -223,7 +223,9 @@ class CheckRunner:
             if known := self.cached_result(check, trees, read):
                 return known
             before = None
-            with _report_progress(CheckResult(check.name, CheckState.RUNNING, check.when), report) as progress:
+            with _report_progress(
+                ProposalCheckResult(check.name, CheckState.RUNNING, check.when), report
+            ) as progress:
                 outcome = await self._run_on(check, trees, progress)
                 if outcome.state is CheckState.FAILED:
                     progress("the same without the proposal")
@@ -232,7 +234,7 @@ class CheckRunner:
             if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK_SECONDS:
                 # Report this result already: a decision made while the check runs without the proposal uses it.
                 report(
-                    CheckResult(
+                    ProposalCheckResult(
                         check.name,
                         CheckState.PASSED,
                         check.when,
@@ -243,7 +245,7 @@ class CheckRunner:
                     )
                 )
                 before = await self._run_before(check, trees)
-            result = CheckResult(
+            result = ProposalCheckResult(
                 check.name,
                 outcome.state,
                 check.when,
@@ -300,28 +302,28 @@ class CheckRunner:
 
     async def _run_on(
         self, check: CheckTable, trees: VersionsToCheck, progress: Callable[[str], None]
-    ) -> CheckOutcome:
+    ) -> CheckRunResult:
         files = files_for_check(check, trees.files) or ()
         coverage: ChangedLineCoverage | None = None
 
-        def leave(run: SandboxRun) -> None:
+        def leave(run: SandboxedWorkspace) -> None:
             nonlocal coverage
-            coverage = read_coverage(run, check.coverage, trees, self._root)
+            coverage = read_changed_line_coverage(run, check.coverage, trees, self._root)
 
         outcome = await run_check(self._sandbox(), self._root, check, trees.after, files, progress, leave)
         ended = outcome.state in (CheckState.PASSED, CheckState.FAILED)
         return replace(outcome, coverage=coverage) if ended else outcome
 
-    async def _run_before(self, check: CheckTable, trees: VersionsToCheck) -> CheckOutcome:
+    async def _run_before(self, check: CheckTable, trees: VersionsToCheck) -> CheckRunResult:
         files = files_for_check(check, trees.old_files)
         if files is None and command_takes_files(check):
             # Without the proposal there is no file to check, so nothing can fail.
-            return CheckOutcome(CheckState.PASSED)
+            return CheckRunResult(CheckState.PASSED)
         return await run_check(self._sandbox(), self._root, check, trees.before, files or (), lambda line: None)
 
 
 @contextmanager
-def _report_progress(result: CheckResult, tell: ReportResult) -> Iterator[Callable[[str], None]]:
+def _report_progress(result: ProposalCheckResult, tell: ReportResult) -> Iterator[Callable[[str], None]]:
     """Report the progress of a check every half second; yield a function that takes the last output line."""
     loop, started, last = asyncio.get_running_loop(), time.monotonic(), ""
     timer: asyncio.Handle

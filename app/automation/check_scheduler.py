@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
 from app.automation.check_runner import CheckRunner, TreesWithAndWithoutProposal, files_for_check
 from app.config.settings import CheckTable
 from app.copies import replace
@@ -80,7 +80,7 @@ class _CheckedProposal(Struct):
     checks: tuple[CheckTable, ...]
     change: str = ""
     """The user's change since the results were obtained: `before hunk 3 was taken out`."""
-    results: dict[str, CheckResult] = field(default_factory=dict)
+    results: dict[str, ProposalCheckResult] = field(default_factory=dict)
     """By the check's name."""
     trees: VersionsToCheck | None = None
     why_not: str = ""
@@ -98,14 +98,14 @@ class _CheckedProposal(Struct):
         """Return whether no check can run."""
         return bool(self.why_not)
 
-    def missing_check(self) -> tuple[CheckResult, ...]:
+    def missing_check(self) -> tuple[ProposalCheckResult, ...]:
         """Return the required checks that cannot run before an approval; empty after the first call."""
         if self.refused:
             return ()
         self.refused = True
-        outcome = CheckOutcome(CheckState.BROKEN, reason=self.why_not)
+        outcome = CheckRunResult(CheckState.BROKEN, reason=self.why_not)
         return tuple(
-            CheckResult(check.name, CheckState.BROKEN, check.when, outcome)
+            ProposalCheckResult(check.name, CheckState.BROKEN, check.when, outcome)
             for check in self.checks
             if check.when == "approve"
         )
@@ -263,7 +263,7 @@ class CheckScheduler:
             followed.cancel()
             for name, result in followed.results.items():
                 if not result.state.has_outcome:
-                    followed.results[name] = CheckResult(name, CheckState.CANCELLED, result.when)
+                    followed.results[name] = ProposalCheckResult(name, CheckState.CANCELLED, result.when)
             self._publish_results(proposal_id, followed)
             return True
         names = [name for name, result in followed.results.items() if not result.is_current]
@@ -276,7 +276,7 @@ class CheckScheduler:
 
     async def run_before_approval(
         self, proposal_id: str, revision: int, hunks: HunkExclusions
-    ) -> tuple[CheckResult, ...]:
+    ) -> tuple[ProposalCheckResult, ...]:
         """Run the required checks on exactly the content that approving these hunks would leave, unless they ran
         already.
 
@@ -362,7 +362,7 @@ class CheckScheduler:
         trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id, followed.chosen)
         checks = [check for check in followed.checks if files_for_check(check, trees.files) is not None]
         # Replace the results only when all are known, so that a cancellation does not lose them.
-        earlier, found = followed.results, dict[str, CheckResult]()
+        earlier, found = followed.results, dict[str, ProposalCheckResult]()
         if checks:
             followed.why_not = await self._runner.unavailable_reason()
             if followed.why_not:
@@ -378,21 +378,21 @@ class CheckScheduler:
                     # `run_check` reports it early, while the check still runs without the proposal.
                     is_of_this = old.is_current and old.tree == read.after
                     result = old if is_of_this else old.as_outdated(read.after, followed.change)
-                found[check.name] = result or CheckResult(check.name, state, check.when)
+                found[check.name] = result or ProposalCheckResult(check.name, state, check.when)
         followed.results = found
         if found != earlier:
             self._publish_results(proposal_id, followed)
 
     async def _run_checks(self, proposal_id: str, followed: _CheckedProposal, names: Collection[str]) -> None:
 
-        def take(result: CheckResult) -> None:
+        def take(result: ProposalCheckResult) -> None:
             followed.results[result.name] = result
             self._publish_results(proposal_id, followed)
 
         assert followed.trees is not None
         for name in names:
             if not followed.results[name].state.has_outcome:
-                followed.results[name] = CheckResult(name, CheckState.WAITING, followed.results[name].when)
+                followed.results[name] = ProposalCheckResult(name, CheckState.WAITING, followed.results[name].when)
         self._publish_results(proposal_id, followed)
         for check in followed.checks:
             if check.name in names:
@@ -400,7 +400,7 @@ class CheckScheduler:
                     take(await self._runner.run_check(check, followed.trees, take))
                 except asyncio.CancelledError:
                     # It may have reported progress after it was marked as cancelled.
-                    take(CheckResult(check.name, CheckState.CANCELLED, check.when))
+                    take(ProposalCheckResult(check.name, CheckState.CANCELLED, check.when))
                     raise
 
     async def _await_task(

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict
 
 from app.config.config_tables import HookEventName, HookTable
 from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import Proposal
-from app.sandbox.environment import user_program_environment
+from app.sandbox.environment import configured_program_environment
 from app.sandbox.process import MARKER_VARIABLE, end_process_tree, run_process
 from app.text.safe_text import escape_unsafe
 
@@ -105,7 +105,7 @@ def event_document(event: Event, session: str, workspace: str, now: float) -> Ho
     return None
 
 
-def _make_event_files(stats: Sequence[FileStat]) -> list[HookEventFile]:
+def _make_event_files(stats: Sequence[FileDiffStat]) -> list[HookEventFile]:
     return [HookEventFile(path=file.path, op=file.op, added=file.added, removed=file.removed) for file in stats]
 
 
@@ -131,7 +131,7 @@ class HookRunner:
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
-        self._environment = {**user_program_environment(environment, ""), **kept, _IN_HOOK_VARIABLE: "1"}
+        self._environment = {**configured_program_environment(environment, ""), **kept, _IN_HOOK_VARIABLE: "1"}
         self._queues: dict[HookTable, _HookQueue] = {}
         self._queues_lock = threading.Lock()
         self._closed = False

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.pending_paths import parent_folders
-from app.sandbox.confinement import ChangedByCommandAndOtherProgram, SandboxRun
+from app.sandbox.confinement import ChangedByCommandAndOtherProgram, SandboxedWorkspace
 from app.text.quantities import format_count
 
 MAX_REPORT_BYTES = 32 << 20
@@ -108,7 +108,9 @@ class ChangedLineCoverage(Struct, frozen=True):
         return ", ".join(filter(None, (counted, problem)))
 
 
-def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: Path) -> ChangedLineCoverage | None:
+def read_changed_line_coverage(
+    run: SandboxedWorkspace, setting: str, trees: VersionsToCheck, root: Path
+) -> ChangedLineCoverage | None:
     """Return the coverage that a check has written to its layer; None if it wrote no report.
 
     A report that was on disk before is ignored, and so are files that the check has changed.
@@ -133,7 +135,7 @@ def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: P
     return None if setting == "auto" else ChangedLineCoverage(setting, problem="the check did not write it")
 
 
-def _read_written_file(run: SandboxRun, name: str, trees: VersionsToCheck) -> bytes | None:
+def _read_written_file(run: SandboxedWorkspace, name: str, trees: VersionsToCheck) -> bytes | None:
     """Return the bytes of a file that the run has written; None if it has not.
 
     Raises:
@@ -148,7 +150,9 @@ def _read_written_file(run: SandboxRun, name: str, trees: VersionsToCheck) -> by
     return None if leaf is None or leaf == trees.after.get(name) else leaf.data
 
 
-def _drop_changed_files(run: SandboxRun, trees: VersionsToCheck, found: ChangedLineCoverage) -> ChangedLineCoverage:
+def _drop_changed_files(
+    run: SandboxedWorkspace, trees: VersionsToCheck, found: ChangedLineCoverage
+) -> ChangedLineCoverage:
     """Remove the files that the check has changed: the report may count their lines differently."""
     changed = [path for path in sorted({*found.ran, *found.missed}) if not _is_unchanged(run, trees, path)]
     if not changed:
@@ -160,7 +164,7 @@ def _drop_changed_files(run: SandboxRun, trees: VersionsToCheck, found: ChangedL
     return ChangedLineCoverage(found.report, ran, missed, f"the check itself has changed {changed[0]}{more}")
 
 
-def _is_unchanged(run: SandboxRun, trees: VersionsToCheck, path: str) -> bool:
+def _is_unchanged(run: SandboxedWorkspace, trees: VersionsToCheck, path: str) -> bool:
     try:
         after = run.read_change(path, MAX_REPORT_BYTES).after
     except (OSError, ChangedByCommandAndOtherProgram):

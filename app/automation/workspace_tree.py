@@ -19,7 +19,7 @@ from app.git.run_git import GitFailed
 from app.proposals.values.record_entries import git_blob_id
 from app.sandbox.captured_changes import FileOrLink, PendingFiles
 from app.workspace.paths import Workspace
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 _MAX_HASHED_BYTES = 64 << 20
 """Bytes; a larger file is identified by its size and times, not by its content."""
@@ -124,7 +124,7 @@ class WorkspaceTreeReader:
             if before != now:
                 is_large = facts.st_size > _MAX_HASHED_BYTES
                 blob = git_blob_id(
-                    repr(now).encode() if is_large else read_file(name, _MAX_HASHED_BYTES)[0], algorithm
+                    repr(now).encode() if is_large else read_regular_file(name, _MAX_HASHED_BYTES)[0], algorithm
                 )
                 if time.time() - facts.st_ctime > _SETTLED_SECONDS:
                     self._blobs[name, algorithm] = now, blob

@@ -5,7 +5,7 @@ import asyncio
 import sys
 from collections.abc import Collection, Sequence
 
-from app.automation.check_results import CheckOutcome, CheckResult, CheckState
+from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult
 from app.automation.check_runner import files_for_check
 from app.automation.check_suggestions import (
     append_check_tables,
@@ -15,7 +15,7 @@ from app.automation.check_suggestions import (
 )
 from app.automation.evidence.command_reproducer import CommandNotRepeatable
 from app.automation.evidence.evidence_runner import FilesChangedDuringTests
-from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import (
@@ -30,7 +30,7 @@ from app.cli.json_documents import (
     UncoveredLineJson,
 )
 from app.cli.proposal_choice import parse_hunk_numbers
-from app.cli.proposal_list import format_proposal
+from app.cli.proposal_list import format_proposal_line
 from app.config.settings import WORKSPACE_FILE, CheckTable
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, RecordedCheckResult
@@ -49,7 +49,7 @@ def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     trees = runtime.service.versions_to_check(proposal.id, parse_hunk_numbers(proposal, arguments.hunks))
     wanted = [
         check
-        for check in configured_checks(runtime, arguments.only)
+        for check in require_runnable_checks(runtime, arguments.only)
         if files_for_check(check, trees.files) is not None
     ]
     results = asyncio.run(_run_and_print_checks(runtime, wanted, trees, quiet=arguments.json))
@@ -115,7 +115,7 @@ def propose_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) 
     if arguments.json:
         print_json(ProposalJson.model_validate(proposal))
     else:
-        print_line(f"Staged {format_proposal(proposal)}")
+        print_line(f"Staged {format_proposal_line(proposal)}")
         print_line("Once it is written, /trust in signoff has them run; edit out what you don't want.")
     return ExitCode.DONE
 
@@ -134,7 +134,7 @@ def require_checkable_proposal(runtime: OpenWorkspace, proposal_id: str) -> Prop
     return proposal
 
 
-def configured_checks(runtime: OpenWorkspace, names: Sequence[str]) -> list[CheckTable]:
+def require_runnable_checks(runtime: OpenWorkspace, names: Sequence[str]) -> list[CheckTable]:
     """Return the checks that may run, all or the named ones. Raises CommandError."""
     checks = runtime.settings.check
     if "check" in runtime.configuration.untrusted:
@@ -154,7 +154,7 @@ def configured_checks(runtime: OpenWorkspace, names: Sequence[str]) -> list[Chec
 
 async def _run_and_print_checks(
     runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: VersionsToCheck, *, quiet: bool
-) -> list[CheckResult]:
+) -> list[ProposalCheckResult]:
     if checks and (reason := await runtime.checks.unavailable_reason()):
         raise CommandError(f"Not checked: {reason}.")
     results = []
@@ -173,14 +173,14 @@ async def _run_and_print_checks(
     return results
 
 
-def _print_check_result(result: CheckResult) -> None:
+def _print_check_result(result: ProposalCheckResult) -> None:
     print_line(f"{result.name} {_STATE_SIGNS.get(result.state, '✗')} {result.summary}")
     if result.outcome is not None and result.state is not CheckState.PASSED and result.outcome.output.strip():
         for line in result.outcome.output.rstrip("\n").split("\n"):
             print_line(f"    {line}")
 
 
-def _make_coverage_json(result: CheckResult) -> CheckCoverageJson | None:
+def _make_coverage_json(result: ProposalCheckResult) -> CheckCoverageJson | None:
     if result.outcome is None or (coverage := result.outcome.coverage) is None:
         return None
     missed = [UncoveredLineJson(path=line.path, line=line.line) for line in result.changed_lines(is_run=False)]
@@ -188,8 +188,8 @@ def _make_coverage_json(result: CheckResult) -> CheckCoverageJson | None:
     return CheckCoverageJson(report=coverage.report, ran=ran, missed=missed, problem=coverage.problem)
 
 
-def _make_check_result_json(result: CheckResult) -> CheckResultJson:
-    outcome, before = result.outcome or CheckOutcome(result.state), result.before
+def _make_check_result_json(result: ProposalCheckResult) -> CheckResultJson:
+    outcome, before = result.outcome or CheckRunResult(result.state), result.before
     return CheckResultJson(
         name=result.name,
         state=result.state,
@@ -213,14 +213,14 @@ def collect_hunk_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace)
     """Run tests without each hunk of a pending proposal; return 1 if no hunk was tested."""
     proposal = require_checkable_proposal(runtime, arguments.id)
     chosen = parse_hunk_numbers(proposal, arguments.hunks)
-    check = choose_evidence_check(configured_checks(runtime, [arguments.only] if arguments.only else []))
+    check = choose_evidence_check(require_runnable_checks(runtime, [arguments.only] if arguments.only else []))
     if check is None:
         raise CommandError(
             f"No check seems to run tests: add evidence = true to one in {WORKSPACE_FILE}.", ExitCode.USAGE
         )
     seconds = arguments.seconds or runtime.settings.evidence_seconds
 
-    def tell(found: ProposalEvidence) -> None:
+    def tell(found: ProposalTestEvidence) -> None:
         if not arguments.json and sys.stderr.isatty() and found.is_running:
             print_error(f"{check.name}: {found.summary} …")
 

@@ -50,7 +50,7 @@ def exit_code_for(error: Exception) -> int | None:
     """Return the exit code for an error that the user can cause; None for a defect."""
     from app.config.settings import ConfigError
     from app.proposals.values.proposal_errors import ProposalError
-    from app.storage import NoSuchSession, StorageError
+    from app.storage import SessionNotFoundOrAmbiguous, StorageError
     from app.workspace.path_rules import WorkspaceError
 
     match error:
@@ -58,7 +58,7 @@ def exit_code_for(error: Exception) -> int | None:
             return error.code
         case ProposalError() | WorkspaceError():
             return ExitCode.REFUSED
-        case ConfigError() | NoSuchSession():
+        case ConfigError() | SessionNotFoundOrAmbiguous():
             return ExitCode.USAGE
         case StorageError():
             return ExitCode.FAILED
@@ -87,7 +87,10 @@ def open_debug_file(path: str | None) -> "Iterator[TraceFileWriter | None]":
 
 
 def session_from_arguments(runtime: "OpenWorkspace", arguments: "Namespace | AppArguments") -> "SessionRecord | None":
-    """Return the session of `--session` or `--continue`, None without. Raises CommandError and NoSuchSession."""
+    """Return the session of `--session` or `--continue`, None without.
+
+    Raises CommandError and SessionNotFoundOrAmbiguous.
+    """
     if arguments.session:
         return runtime.sessions.get(arguments.session)
     if not arguments.resume:

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
 from app.cli.json_documents import AgentHookJson, DoctorCheckJson, DoctorDocument, HookTrialJson, ProposalJson
-from app.cli.proposal_list import format_proposal
+from app.cli.proposal_list import format_proposal_line
 from app.doors.hook.agents import AGENTS, ExternalAgent, HookOptions, find_agent
 from app.doors.hook.hook_installation import (
     InstalledHook,
@@ -23,15 +23,15 @@ from app.doors.hook.hook_installation import (
     remove_hook,
     render_toml_hooks,
 )
-from app.llm.capabilities.profiles import ProfileError, replace_learned_by_diagnosis, resolve_profile
-from app.llm.endpoint_doctor import EndpointDiagnosis, EndpointFinding, describe_learned_fields, examine_endpoint
+from app.llm.capabilities.profiles import InvalidProfileSetting, replace_learned_by_diagnosis, resolve_profile
+from app.llm.endpoint_doctor import DoctorCheckResult, EndpointDiagnosis, describe_learned_fields, examine_endpoint
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Endpoint
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.runtime.model_connection import (
+    LearnedProfileStore,
     ModelNotConfigured,
-    ProfileStore,
     describe_model_origin,
     list_models,
     make_endpoint,
@@ -41,8 +41,8 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_commands_skills_and_hooks
 from app.sandbox.confinement import SandboxMode
 from app.text.quantities import join_first
-from app.tools.command.command_result import describe_sandbox
-from app.workspace.reading import read_file
+from app.tools.command.command_result import describe_how_commands_run
+from app.workspace.reading import read_regular_file
 
 _MAX_LISTED_MODELS = 20
 """Maximum number of listed models."""
@@ -64,7 +64,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
         *_examine_workspace(runtime),
     ]
     if isinstance(found, CommandError):
-        checks = [EndpointFinding("endpoint", None, "not checked"), *rest]
+        checks = [DoctorCheckResult("endpoint", None, "not checked"), *rest]
         if arguments.json:
             print_json(
                 DoctorDocument(
@@ -77,7 +77,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
         print_error(f"The endpoint was not checked. {found}")
         return ExitCode(found.code)
     endpoint, diagnosis = found
-    learned = describe_learned_fields(ProfileStore(runtime.sessions), endpoint)
+    learned = describe_learned_fields(LearnedProfileStore(runtime.sessions), endpoint)
     if arguments.json:
         checks = [rest[0], *diagnosis.checks, learned, *rest[1:]]
         print_json(
@@ -104,22 +104,22 @@ def _diagnose_endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint
         endpoint = make_endpoint(settings, runtime.setting_origin, describe_model_origin(runtime, settings))
         overrides = settings.with_model_tables.profile_overrides
         return endpoint, asyncio.run(_examine_and_store(runtime, endpoint, overrides, quiet=quiet))
-    except (ModelNotConfigured, ProfileError) as error:
+    except (ModelNotConfigured, InvalidProfileSetting) as error:
         return CommandError(str(error), ExitCode.USAGE)
     except CommandError as error:
         return error
 
 
-def _examine_workspace(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
+def _examine_workspace(runtime: OpenWorkspace) -> Iterator[DoctorCheckResult]:
     """Yield checks of the workspace's checks, the hooks of other agents, and the configuration."""
     names = [check.name for check in runtime.settings.check]
     held = "check" in runtime.configuration.untrusted
     facts = [", ".join(names), "those of this workspace await /trust" if held else ""]
-    yield EndpointFinding(
+    yield DoctorCheckResult(
         "checks", True, "; ".join(filter(None, facts)) or "none; `signoff checks suggest` proposes some"
     )
     hooked = [agent.title for agent in AGENTS if find_installed_hook(runtime, agent)]
-    yield EndpointFinding(
+    yield DoctorCheckResult(
         "agents", True, f"hooked in: {', '.join(hooked)}" if hooked else "none hooked in; `signoff doors`"
     )
     configuration = runtime.configuration
@@ -128,10 +128,10 @@ def _examine_workspace(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
         f"not in force before /trust: {', '.join(configuration.untrusted)}" if configuration.untrusted else "",
         f"not for a workspace to set: {', '.join(configuration.ignored)}" if configuration.ignored else "",
     ]
-    yield EndpointFinding("config", not configuration.ignored, "; ".join(filter(None, facts)))
+    yield DoctorCheckResult("config", not configuration.ignored, "; ".join(filter(None, facts)))
 
 
-def _make_check_documents(checks: Iterable[EndpointFinding]) -> list[DoctorCheckJson]:
+def _make_check_documents(checks: Iterable[DoctorCheckResult]) -> list[DoctorCheckJson]:
     return [DoctorCheckJson.model_validate(check) for check in checks]
 
 
@@ -145,24 +145,24 @@ async def _missing_model_message(runtime: OpenWorkspace) -> str:
     return f"No model is chosen. {has}: give --model, or set SIGNOFF_MODEL or `model` in the configuration."
 
 
-async def _describe_command_sandbox(runtime: OpenWorkspace) -> EndpointFinding:
+async def _describe_command_sandbox(runtime: OpenWorkspace) -> DoctorCheckResult:
     probe = await runtime.sandbox.probe()
-    return EndpointFinding("commands", probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe))
+    return DoctorCheckResult("commands", probe.mode is not SandboxMode.IN_PLACE, describe_how_commands_run(probe))
 
 
-def _print_check(check: EndpointFinding) -> None:
+def _print_check(check: DoctorCheckResult) -> None:
     print_line(f"{_RESULT_MARKS[check.ok]} {check.name:<12} {check.detail}")
 
 
 async def _examine_and_store(
     runtime: OpenWorkspace, endpoint: Endpoint, overrides: Mapping[str, Any], *, quiet: bool
 ) -> EndpointDiagnosis:
-    cache = ProfileStore(runtime.sessions)
+    cache = LearnedProfileStore(runtime.sessions)
     profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     diagnosis: EndpointDiagnosis | None = None
     async for finding in examine_endpoint(endpoint, profile):
         match finding:
-            case EndpointFinding():
+            case DoctorCheckResult():
                 if not quiet:
                     _print_check(finding)
             case EndpointDiagnosis():
@@ -221,7 +221,7 @@ def _print_settings_proposal(arguments: argparse.Namespace, agent: ExternalAgent
     if arguments.json:
         print_json(ProposalJson.model_validate(proposal))
         return
-    print_line(f"Staged {format_proposal(proposal)}")
+    print_line(f"Staged {format_proposal_line(proposal)}")
     print_line(f"Once it is approved: {agent.next_step}")
     if arguments.what == "install":
         print_line(_UNSEEN_CALLS_NOTE)
@@ -309,7 +309,7 @@ def find_installed_hook(runtime: OpenWorkspace, agent: ExternalAgent) -> Install
     """Return signoff's hook in the first settings of an agent that contain it; None if none do."""
     for _, path in agent.settings_files(runtime.workspace.root):
         with suppress(OSError, ValueError):
-            if found := find_hook(agent, read_file(path.resolve(), _MAX_SETTINGS_BYTES)[0].decode()):
+            if found := find_hook(agent, read_regular_file(path.resolve(), _MAX_SETTINGS_BYTES)[0].decode()):
                 return found
     return None
 
@@ -323,7 +323,7 @@ def _make_agent_hook_json(runtime: OpenWorkspace, agent: ExternalAgent, version:
     places = dict(agent.settings_files(root))
     for name, path in agent.files_that_can_disable_hooks(root):
         try:
-            text = read_file(path.resolve(), _MAX_SETTINGS_BYTES)[0].decode()
+            text = read_regular_file(path.resolve(), _MAX_SETTINGS_BYTES)[0].decode()
             if name in places and (how := find_hook(agent, text)):
                 hooked[name] = how.command
                 opened += [f"{name}: {why}" for why in how.weaknesses(agent)]

@@ -76,7 +76,7 @@ from app.sandbox.confinement import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import PermissionAnswer, PermissionRequest
-from app.tools.tool_registry import UnavailableServer
+from app.tools.tool_registry import UnavailableMcpServer
 
 
 async def load_and_store_named_images(
@@ -173,7 +173,7 @@ async def _run_turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Nam
             )
         before = session.log.last_id
         allowed = arguments.commands == "allow"
-        printer = TurnPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
+        printer = TurnProgressPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
         session.subscribe(printer)
         stop = _SignalStop(session)
         await served.refresh(runtime.settings)
@@ -247,7 +247,7 @@ async def _require_confined_commands(runtime: OpenWorkspace, *, in_place: bool) 
 
 
 def _make_run_document(
-    session: Session, events: Sequence[Event], failure: str, unavailable: Sequence[UnavailableServer]
+    session: Session, events: Sequence[Event], failure: str, unavailable: Sequence[UnavailableMcpServer]
 ) -> HeadlessRunDocument:
     ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
     failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
@@ -348,7 +348,7 @@ _QUIET_SECONDS = 5.0
 """Seconds without output of the model before a line says that the command waits for it."""
 
 
-class TurnPrinter:
+class TurnProgressPrinter:
     """Prints the progress of a turn to standard error."""
 
     def __init__(self, session: Session, *, quiet: bool, commands: bool, in_place: bool) -> None:

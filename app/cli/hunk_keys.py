@@ -14,7 +14,7 @@ from app.conversation.events import SideExchange, ThreadAnchor
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileDiff, Hunk, Proposal
 from app.review.hunk_lines import Side, diff_side_text, hunk_line_numbers
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import UnsentComment, add_quoted_lines
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.user_editor import edit_in_user_editor, editor_command
@@ -27,7 +27,7 @@ class NonDecidingKeyHandler(Struct, frozen=True):
 
     terminal: PlainTerminal
     runtime: OpenWorkspace
-    state: ReviewState
+    state: ReviewQueueState
     service: Callable[[], DecisionService]
     """Returns the service that records the user's edits."""
     ask_aside: Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]

@@ -261,7 +261,7 @@ class DecisionDocument(JsonDocument):
     """Why the decision, which is in force, could not be recorded; empty if it was. Also on standard error."""
 
 
-class PushDocument(JsonDocument):
+class ProposalPushDocument(JsonDocument):
     """Where `signoff push ID --json` has pushed a proposal: remote, reference and commit."""
 
     id: str

@@ -41,7 +41,7 @@ async def _run_app(arguments: AppArguments) -> int:
     from app.runtime.shutdown import exit_on_signals
     from app.runtime.terminal_at_start import save_first_picture
     from app.ui.app import SignoffApp
-    from app.ui.themes.first_theme import load_first_theme
+    from app.ui.themes.first_theme import load_configured_theme
 
     async with AsyncExitStack() as stack:
         where = find_app_dirs()
@@ -53,7 +53,7 @@ async def _run_app(arguments: AppArguments) -> int:
                 await asyncio.to_thread(save_first_picture, where.first_pictures, arguments.theme, size, picture)
             return opened
 
-        theme = load_first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
+        theme = load_configured_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
         app = SignoffApp(open_behind, where.log, theme)
         with exit_on_signals(app.exit_soon, lambda: app.notifier.has_terminal) as end_if_stuck:
             app.end_if_stuck = end_if_stuck
@@ -92,9 +92,9 @@ def _print_resume_command(arguments: AppArguments, left: "ClosedSession") -> Non
 
 def _report_crash(report: str, log: Path) -> None:
     """Write the details of a crash to the user's log, and print its path."""
-    from app.ui.context.app_context import append_to_log
+    from app.ui.context.app_context import append_to_error_log
 
-    where = f" Details are in {log}." if append_to_log(report, log) else ""
+    where = f" Details are in {log}." if append_to_error_log(report, log) else ""
     print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
 
 

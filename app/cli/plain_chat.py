@@ -12,7 +12,7 @@ from app.agent.updates import PermissionRequested, PermissionResolved, SessionFa
 from app.cli.app_arguments import AppArguments
 from app.cli.command_output import CommandError, ExitCode
 from app.cli.headless_run import (
-    TurnPrinter,
+    TurnProgressPrinter,
     ask_side_question_in_session,
     load_and_store_named_images,
     make_message_from_prompt_or_command,
@@ -78,7 +78,7 @@ async def _run_chat(arguments: AppArguments) -> int:
         return codes[0] if codes else ExitCode.DONE
 
 
-class _ChatPrinter(TurnPrinter):
+class _ChatPrinter(TurnProgressPrinter):
     """Prints the progress of turns in the chat, and queues permission requests for the user."""
 
     def __init__(self, session: Session, terminal: PlainTerminal) -> None:

@@ -25,7 +25,7 @@ from app.review import line_review
 from app.review.hunk_lines import changed_line_count
 from app.review.line_review import Answer, HunkByHunkReview
 from app.review.review_decisions import ReviewDecisionService, describe_approval, describe_denial, describe_undo
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.review.review_stores import CheckResultStore, UnfinishedReviewStore
 from app.review.unfinished_review import ReviewFeedback
 from app.review.verdicts import (
@@ -116,7 +116,7 @@ class PlainReview:
         self._terminal = terminal
         self._runtime = runtime
         self._service = service
-        self.state = ReviewState()
+        self.state = ReviewQueueState()
         self._draft_store = UnfinishedReviewStore(runtime.sessions)
         self._checks: CheckScheduler | None = None
         caller = find_command_caller()

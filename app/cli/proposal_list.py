@@ -27,7 +27,7 @@ def print_or_watch_proposals(runtime: OpenWorkspace, arguments: argparse.Namespa
         from_whom = "" if arguments.origin is None else f" from {arguments.origin}"
         print_line(f"Nothing waits for you here{from_whom}{f', but in {above[0]} (--workspace)' if above else ''}.")
     for proposal in [] if arguments.json else found:
-        print_line(format_proposal(proposal))
+        print_line(format_proposal_line(proposal))
         if proposal.state.is_pending:
             if proposal.ignored:
                 print_line(f"    · {proposal.ignored_files_note}")
@@ -38,7 +38,7 @@ def print_or_watch_proposals(runtime: OpenWorkspace, arguments: argparse.Namespa
     return ExitCode.DONE
 
 
-def format_proposal(proposal: "Proposal") -> str:
+def format_proposal_line(proposal: "Proposal") -> str:
     """Return one proposal as a line of text."""
     files = join_first([change.path for change in proposal.files], 4)
     from app.proposals.values.models import describe_proposal_state

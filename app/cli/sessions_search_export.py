@@ -26,11 +26,11 @@ from app.conversation.events import (
     event_images,
 )
 from app.conversation.imports.transcript_import import TranscriptError, read_transcript
-from app.conversation.markdown_export import export_markdown
+from app.conversation.markdown_export import format_session_as_markdown
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.run_folders import versions_kept_for_workspace
-from app.storage import NoSuchSession
+from app.storage import SessionNotFoundOrAmbiguous
 from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
 from app.text.quantities import format_count, format_time
@@ -136,14 +136,14 @@ def export_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         print_json(events)
         return ExitCode.DONE
     diffs = _diffs_of_session(runtime, events)
-    print_text(export_markdown(record.title, record.model, events, diffs).rstrip("\n") + "\n")
+    print_text(format_session_as_markdown(record.title, record.model, events, diffs).rstrip("\n") + "\n")
     return ExitCode.DONE
 
 
 def _require_session(runtime: OpenWorkspace, name: str) -> SessionRecord:
     try:
         return runtime.sessions.get(name)
-    except NoSuchSession as error:
+    except SessionNotFoundOrAmbiguous as error:
         proposal = runtime.proposals.proposal(name.upper())
         if proposal is None:
             raise
@@ -219,7 +219,7 @@ def _diffs_of_session(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[s
 
 def _prune_sessions(runtime: OpenWorkspace, days: int) -> str:
     """Remove sessions older than `days`; return a sentence about the removed data."""
-    from app.sandbox.run_folders import CACHE_FOLDER, prune_cache_layers
+    from app.sandbox.run_folders import CACHE_FOLDER, prune_kept_cache_overlays
 
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
@@ -227,7 +227,7 @@ def _prune_sessions(runtime: OpenWorkspace, days: int) -> str:
     done = prune_workspace(runtime.database, runtime.sessions.workspace, before)
     kept = versions_kept_for_workspace(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
     runtime.signal.send()
-    caches = prune_cache_layers(runtime.dirs.runs / CACHE_FOLDER, everything=True)
+    caches = prune_kept_cache_overlays(runtime.dirs.runs / CACHE_FOLDER, everything=True)
     return (
         f"Removed {format_count(done.sessions, 'session')}, {format_count(done.proposals, 'decided proposal')}, "
         f"{format_count(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), the kept ignored "

@@ -14,9 +14,9 @@ from app.cli.command_output import (
     print_text,
     read_stdin_bytes,
 )
-from app.cli.json_documents import ProposalJson, ProposalWithHunksJson, PushDocument
+from app.cli.json_documents import ProposalJson, ProposalPushDocument, ProposalWithHunksJson
 from app.cli.proposal_choice import rebase_proposals_and_record_unseen, record_proposal_as_seen
-from app.cli.proposal_list import format_proposal
+from app.cli.proposal_list import format_proposal_line
 from app.proposals.text.file_warnings import describe_proposal_cautions
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
@@ -90,7 +90,7 @@ def push_proposal_as_commit(runtime: OpenWorkspace, arguments: argparse.Namespac
     )
     if arguments.json:
         print_json(
-            PushDocument(
+            ProposalPushDocument(
                 id=pushed.id, remote=pushed.remote, ref=pushed.reference, commit=pushed.commit, signed=pushed.signed
             )
         )
@@ -114,7 +114,7 @@ def _print_staged_proposal(proposal: Proposal, *, as_json: bool) -> None:
     if as_json:
         print_json(ProposalJson.model_validate(proposal))
         return
-    print_line(f"Staged {format_proposal(proposal)}")
+    print_line(f"Staged {format_proposal_line(proposal)}")
     for left_out in proposal.left_out:
         hint = "; --all stages them too" if left_out.why == "signed" else ""
         print_line(f"{left_out.description}{hint}.")

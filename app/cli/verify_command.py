@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from app.attestation.commit_verification import AcceptedReview, FileVerification, VerifiedRange, verify_range
+from app.attestation.commit_verification import AcceptedReview, FileVerification, RangeVerification, verify_range
 from app.cli.command_output import (
     CommandError,
     ExitCode,
@@ -57,7 +57,7 @@ _ID_DIGITS = 7
 """Digits of an id."""
 
 
-def print_verification(verified: VerifiedRange) -> None:
+def print_verification(verified: RangeVerification) -> None:
     """Print a line for each commit and each file of it."""
     for commit in verified.commits:
         mark = "✓" if commit.covered else "✗"
@@ -72,12 +72,12 @@ def print_verification(verified: VerifiedRange) -> None:
     print_line(verified.summary)
 
 
-def print_verification_json(verified: VerifiedRange) -> None:
+def print_verification_json(verified: RangeVerification) -> None:
     """Print the verification as JSON."""
     print_json(CommitVerificationDocument.model_validate(verified))
 
 
-def print_annotations(verified: VerifiedRange) -> None:
+def print_github_annotations(verified: RangeVerification) -> None:
     """Print workflow commands of GitHub Actions, which it shows at the lines.
 
     https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
@@ -90,7 +90,7 @@ def print_annotations(verified: VerifiedRange) -> None:
     print_line(verified.summary)
 
 
-def print_sarif(verified: VerifiedRange) -> None:
+def print_sarif(verified: RangeVerification) -> None:
     """Print SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
     results = [
         {
@@ -119,7 +119,7 @@ def print_sarif(verified: VerifiedRange) -> None:
     )
 
 
-def print_badge(verified: VerifiedRange) -> None:
+def print_badge_json(verified: RangeVerification) -> None:
     """Print the JSON of a badge, for https://shields.io/badges/endpoint-badge."""
     covered = sum(commit.covered for commit in verified.commits)
     _print_indented_json(
@@ -136,7 +136,7 @@ def _print_indented_json(data: dict[str, Any]) -> None:
     print_line(json.dumps(data, indent=2))
 
 
-def _uncovered_places(verified: VerifiedRange) -> Iterator[tuple[str, int, str]]:
+def _uncovered_places(verified: RangeVerification) -> Iterator[tuple[str, int, str]]:
     """Yield each uncovered place: the path, the line from 1 or 0 for the whole file, a sentence."""
     for commit in verified.commits:
         for file in commit.files:
@@ -175,7 +175,7 @@ def _describe_review(one: AcceptedReview) -> str:
 _PRINTERS = {
     "text": print_verification,
     "json": print_verification_json,
-    "github": print_annotations,
+    "github": print_github_annotations,
     "sarif": print_sarif,
-    "badge": print_badge,
+    "badge": print_badge_json,
 }

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from app.conversation.todos import Todo
 from app.images.image import Image
 from app.llm.values.requests_and_updates import ReceivedToolCall, TokenUsage
-from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
+from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome, LineComment
 from app.proposals.values.origin import ProposalOrigin
 
 
@@ -377,7 +377,7 @@ class ProposalStaged(EventBase):
     """USER in logs of earlier versions."""
     proposal: str
     summary: str
-    files: tuple[FileStat, ...]
+    files: tuple[FileDiffStat, ...]
     calls: tuple[str, ...]
     """`ToolCall.uid` of its edits."""
     supersedes: str = ""
@@ -411,7 +411,7 @@ class ProposalDecided(EventBase):
     audience: Literal[Audience.BOTH] = Audience.BOTH
     proposal: str
     decision: DecisionKind
-    files: tuple[FileStat, ...] = ()
+    files: tuple[FileDiffStat, ...] = ()
     hunks: tuple[HunkOutcome, ...] = ()
     """The decided hunks; empty for a decision on the whole proposal."""
     feedback: str = ""
@@ -520,7 +520,7 @@ class LadderMove(EventBase):
     move: str
     """The next action: `run calls`, `request`, `closing request: staged`."""
     facts: dict[str, str | int] = Field(default_factory=dict)
-    """The fields of `app.agent.ladder.LadderState` that are set, without message texts."""
+    """The fields of `app.agent.ladder.LadderInputs` that are set, without message texts."""
 
     @property
     def description(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from app.conversation.events import EVENT_JSON, Audience, Event, TurnStarted
 
 
-class EventSink(Protocol):
+class EventStoreInterface(Protocol):
     """Stores the events of one session, and reads those that other processes append to it."""
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
@@ -40,7 +40,7 @@ class EventLog:
     Attached folds get every event once, in order: questions like "is the gate closed" cost constant time per event.
     """
 
-    def __init__(self, sink: EventSink, events: Iterable[Event] = ()) -> None:
+    def __init__(self, sink: EventStoreInterface, events: Iterable[Event] = ()) -> None:
         self._sink = sink
         self._events: list[Event] = _without_old_moves(events)
         self._with_audience = [event for event in self._events if event.audience is not Audience.NOBODY]

@@ -29,7 +29,7 @@ from app.text.safe_text import make_code_fence
 _STATE_NOTES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
 
-def export_markdown(title: str, model: str, events: Sequence[Event], diffs: Mapping[str, str]) -> str:
+def format_session_as_markdown(title: str, model: str, events: Sequence[Event], diffs: Mapping[str, str]) -> str:
     """Return the session as Markdown.
 
     Args:

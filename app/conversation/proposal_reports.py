@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from app.conversation.events import CallDenied, DecisionKind, Event, ProposalChanged, ProposalDecided, ProposalStaged
 from app.copies import replace
-from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
+from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome, LineComment
 from app.text.safe_text import make_code_fence
 
 
@@ -36,7 +36,7 @@ def format_feedback(decided: ProposalDecided) -> str:
     return "\n\n".join(parts)
 
 
-def format_file_stats(files: Iterable[FileStat]) -> str:
+def format_file_stats(files: Iterable[FileDiffStat]) -> str:
     """Return e.g. `a.py (edit, +3 -1), b.py (create, +10 -0)`."""
     return ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in files)
 
@@ -116,7 +116,7 @@ class PendingProposal(Struct, frozen=True):
 
     id: str
     summary: str
-    files: tuple[FileStat, ...]
+    files: tuple[FileDiffStat, ...]
     partly_decided: bool = False
     state: str = "pending"
     """`stale` if its files have changed."""

@@ -200,7 +200,7 @@ _PATH_SUFFIX = re.compile(r" {2,}\[.*\]$")
 """Suffix of a path in the output of `list_files`: `[staged, not on disk yet]`."""
 
 
-class DemoToolResults:
+class DemoKnownFiles:
     """The results of a series of tool calls; only the last read of a file counts."""
 
     def __init__(self, calls: Iterable[DemoCallWithResult]) -> None:
@@ -303,14 +303,14 @@ class DemoTask:
         return self.thread[-1]
 
     @cached_property
-    def results_of_turn(self) -> DemoToolResults:
+    def results_of_turn(self) -> DemoKnownFiles:
         """Return the results of this turn; files may have changed since earlier turns."""
-        return DemoToolResults(self.turn.calls)
+        return DemoKnownFiles(self.turn.calls)
 
     @cached_property
-    def results_of_task(self) -> DemoToolResults:
+    def results_of_task(self) -> DemoKnownFiles:
         """Return the results since the request was made."""
-        return DemoToolResults(call for turn in self.thread for call in turn.calls)
+        return DemoKnownFiles(call for turn in self.thread for call in turn.calls)
 
     @property
     def listed_files(self) -> list[str] | None:

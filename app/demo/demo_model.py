@@ -15,9 +15,9 @@ from app.demo import editing_skills
 from app.demo.demo_conversation import (
     MAX_QUOTED_LINES,
     WORDING,
+    DemoKnownFiles,
     DemoReply,
     DemoTask,
-    DemoToolResults,
     DemoTurn,
     PlannedCall,
     content_text,
@@ -56,7 +56,7 @@ def answer_side_question(messages: Sequence[dict[str, Any]], turns: Sequence[Dem
     about, hunk = _ABOUT_PROPOSAL.search(note), _ABOUT_HUNK.search(note)
     if hunk is None:
         return _ASIDE_WORDING["whole"]
-    texts = DemoToolResults(call for turn in turns for call in turn.calls).texts
+    texts = DemoKnownFiles(call for turn in turns for call in turn.calls).texts
     if re.search(_ASIDE_WORDING["uses_asked"], question, re.IGNORECASE):
         return _describe_uses(hunk["path"], hunk["lines"], _surrounding_lines(note), texts)
     if about is not None and re.search(_ASIDE_WORDING["why_asked"], question, re.IGNORECASE):

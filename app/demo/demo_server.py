@@ -38,7 +38,7 @@ _ARGUMENT_PIECE = re.compile(r".{1,24}", re.DOTALL)
 """The part of a call's arguments in one chunk."""
 
 
-class DemoCompletion:
+class DemoChatCompletion:
     """The chat completion for one request, as one JSON object or as a stream of chunks."""
 
     def __init__(self, request: dict[str, Any], reply: DemoReply) -> None:
@@ -161,7 +161,7 @@ class _Connection(Struct, frozen=True):
                 message = f"The model `{model}` does not exist; this server has `{MODEL_ID}`."
                 self._send_error(HTTPStatus.NOT_FOUND, message, "model_not_found")
                 return
-            completion = DemoCompletion(request, await asyncio.to_thread(reply_to_request, request, self.agents))
+            completion = DemoChatCompletion(request, await asyncio.to_thread(reply_to_request, request, self.agents))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"{type(error).__name__}: {error}"
             message = f"The request is not in the form of the Chat Completions API ({reason})."
@@ -172,7 +172,7 @@ class _Connection(Struct, frozen=True):
         else:
             self._send_json(HTTPStatus.OK, completion.to_json())
 
-    async def _stream(self, completion: DemoCompletion) -> None:
+    async def _stream(self, completion: DemoChatCompletion) -> None:
         """Send the chunks at the speed of tokens, until the client disconnects."""
         self._send_head(HTTPStatus.OK, "Content-Type: text/event-stream; charset=utf-8", "Cache-Control: no-cache")
         # The client sends no more data here, so a completed read means that it has disconnected.

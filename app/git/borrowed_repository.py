@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 
 from app.git.run_git import GitFailed, run_git
-from app.workspace.git_repository import GitRepository, find_repository
-from app.workspace.reading import read_file
+from app.workspace.git_repository import GitRepositoryFolders, find_repository
+from app.workspace.reading import read_regular_file
 
 _DATA_SETTINGS = frozenset(
     {
@@ -318,11 +318,11 @@ def _quarantine_folder() -> str:
     return str(Path(folder).resolve()) if (folder := os.environ.get("GIT_QUARANTINE_PATH")) else ""
 
 
-def _find_hook_repository(root: Path) -> GitRepository | None:
+def _find_hook_repository(root: Path) -> GitRepositoryFolders | None:
     """Return `root` as a bare repository if this process runs in its hook; None otherwise."""
     if Path(os.environ.get("GIT_DIR", os.devnull)).resolve() != root or not (root / "HEAD").is_file():
         return None
-    return GitRepository(root, root, root)
+    return GitRepositoryFolders(root, root, root)
 
 
 def _user_environment(git_dir: Path) -> dict[str, str]:
@@ -334,6 +334,6 @@ def _user_environment(git_dir: Path) -> dict[str, str]:
 def _read_small_file(path: Path) -> bytes:
     """Return the bytes of a small file of the user's repository; empty if it cannot be read."""
     try:
-        return read_file(path, _MAX_COPIED_BYTES)[0]
+        return read_regular_file(path, _MAX_COPIED_BYTES)[0]
     except OSError:
         return b""

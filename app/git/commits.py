@@ -19,7 +19,7 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
-def create_commit_on_head(
+def create_unreferenced_commit(
     borrowed: BorrowedRepository, changes: Sequence[PathChange], message: str, limit: int
 ) -> str:
     """Create a commit with these changes on top of HEAD in the temporary repository; return its id.
@@ -141,7 +141,7 @@ class CommitRangeChanges(Struct, frozen=True):
     picked: CommitRange
 
 
-def parse_commit_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
+def resolve_commit_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
     """Return the range of a name: `A..B` or `A...B` as in `git diff`, or the commits of a branch that HEAD lacks.
 
     A name of any other commit is the range of this one commit. None if a commit does not exist.

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from app.git.run_git import GitFailed, absolute_search_path, run_git
-from app.sandbox.environment import user_program_environment
+from app.sandbox.environment import configured_program_environment
 from app.sandbox.process import StartFailed, end_process_tree, run_process
 
 SECONDS = 20.0
@@ -152,7 +152,7 @@ def _write_side(folder: Path, path: str, data: bytes | None) -> list[str]:
 
 
 def _program_environment(environment: Mapping[str, str], marker: str, width: int, *, dark: bool) -> dict[str, str]:
-    program_environment = user_program_environment(environment, marker)
+    program_environment = configured_program_environment(environment, marker)
     if "NO_COLOR" not in environment:
         del program_environment["NO_COLOR"]
         program_environment |= {

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitRange, branch_range, parse_commit_range, single_commit_range
+from app.git.commits import CommitRange, branch_range, resolve_commit_range, single_commit_range
 from app.git.run_git import GitFailed
 
 FETCH_SECONDS = 300.0
@@ -54,7 +54,7 @@ def resolve_or_fetch_commit_range(borrowed: BorrowedRepository, arguments: list[
         (name,) = arguments
         source = _parse_page_address(borrowed, name)
         if source is None:
-            if commit_range := parse_commit_range(borrowed, name):
+            if commit_range := resolve_commit_range(borrowed, name):
                 return commit_range
             if not name.removeprefix("refs/").startswith("signoff/"):
                 raise GitFailed(

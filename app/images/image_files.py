@@ -25,7 +25,7 @@ from app.images.mentions import Mention, has_image_name, possible_pasted_paths
 from app.text.safe_text import escape_unsafe
 from app.workspace.path_rules import FileTooLarge, WorkspaceError
 from app.workspace.paths import Workspace
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 from app.workspace.secrets import secret_reason
 
 
@@ -42,7 +42,7 @@ class MentionedImage(Struct, frozen=True):
     """Why the user must confirm it, in a few words; empty if no confirmation is necessary."""
 
 
-class ImageFiles:
+class ImageFileLoader:
     """Finds and reads images that the user names, relative to the root of the workspace."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -128,7 +128,7 @@ class ImageFiles:
             return path, read(path, limit)
         try:
             # The user named this file, so follow its links.
-            return path, read_file(os.path.realpath(path), limit, head=head)[0]
+            return path, read_regular_file(os.path.realpath(path), limit, head=head)[0]
         except OSError as error:
             if error.errno == errno.EFBIG:
                 raise FileTooLarge(str(error)) from error
@@ -184,7 +184,7 @@ async def load_and_store_images(
     Raises:
         ImageNotAttached: an image cannot be sent; nothing was stored.
     """
-    files = ImageFiles(workspace)
+    files = ImageFileLoader(workspace)
     candidates = await asyncio.to_thread(lambda: files.find_mentioned([*mentions, *files.find_named(extra_paths)]))
     chosen = [candidate for candidate in candidates if not candidate.confirmation_reason or await confirm(candidate)]
     loaded = await asyncio.to_thread(lambda: [files.load(candidate, wire) for candidate in chosen])
@@ -194,5 +194,5 @@ async def load_and_store_images(
 
 async def parse_pasted_images(workspace: Workspace, text: str) -> list[Mention]:
     """Return the images that a pasted text consists of; empty if it contains anything else."""
-    paths = await asyncio.to_thread(ImageFiles(workspace).parse_pasted_image_paths, text)
+    paths = await asyncio.to_thread(ImageFileLoader(workspace).parse_pasted_image_paths, text)
     return [Mention(path, dropped=True) for path in paths]

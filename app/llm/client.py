@@ -14,9 +14,14 @@ from typing import Any
 from app.config.config_tables import PriceTable
 from app.copies import replace
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, add_cost, profile_fields_from_list
-from app.llm.capabilities.profiles import CorrectionStore, LearnedProfile, RequestCorrections, find_default_profile
+from app.llm.capabilities.profiles import (
+    CorrectionStore,
+    LearnedProfile,
+    RequestProfileCorrector,
+    find_default_profile,
+)
 from app.llm.capabilities.template_check import (
-    ChatTemplateFinding,
+    ChatTemplateCheckResult,
     TrialBuilder,
     find_placement_kept_by_chat_template,
 )
@@ -33,7 +38,7 @@ from app.llm.failures.request_errors import (
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent
 from app.llm.response.response_assembly import Delta, DeltaMerger, ResponseAssembly
 from app.llm.sdk import LoadedSdk
-from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
+from app.llm.transport import ProgressExtendedTimeout, StreamEnd, Timeouts, Transport
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, tool_name
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
@@ -49,10 +54,10 @@ from app.llm.values.requests_and_updates import (
     TextDelta,
 )
 from app.llm.wires.wire import ResponseToChatDecoder, Wire, mapping_or_empty
-from app.llm.wires.wire_registry import SentRequest, wire_for
+from app.llm.wires.wire_registry import PreparedRequest, wire_for
 
 
-class ResponseReader:
+class ResponseEventReader:
     """Reads the events of one response into a `ResponseAssembly`."""
 
     def __init__(
@@ -285,13 +290,13 @@ class ModelClient:
         self._learned_profile.forget_expired()
         if closing and (checked := await self._take_template_result()) is not None:
             yield checked
-        request_corrections = RequestCorrections(self.profile)
+        request_corrections = RequestProfileCorrector(self.profile)
         while True:
             payload = await asyncio.to_thread(build, request_corrections.profile)
             if await self._fetch_missing_facts(payload, request_corrections):
                 yield ProfileCorrected(self.profile, NO_IMAGES)
                 payload = await asyncio.to_thread(build, request_corrections.profile)
-            request = SentRequest(self.endpoint.model, request_corrections.profile, payload)
+            request = PreparedRequest(self.endpoint.model, request_corrections.profile, payload)
             wire, fields = request.wire, request.make_body()
             assembly = ResponseAssembly(map(tool_name, payload.tools), closing=closing)
             attempt += 1
@@ -321,7 +326,7 @@ class ModelClient:
             yield RetryScheduled(attempt, delay, failure.message)
             await self._wait_for_retry(delay)
 
-    async def _fetch_missing_facts(self, payload: Payload, request_corrections: RequestCorrections) -> bool:
+    async def _fetch_missing_facts(self, payload: Payload, request_corrections: RequestProfileCorrector) -> bool:
         """Learn the endpoint's limits before a long request or one with images; return True if images are refused."""
         if self._models_listed:
             return False
@@ -349,7 +354,7 @@ class ModelClient:
         """
         root = self.endpoint.address.url_without_query.rstrip("/").removesuffix("/v1")
         wire = wire_for(self.profile)
-        finding: ChatTemplateFinding | None = None
+        finding: ChatTemplateCheckResult | None = None
         # On any error, keep the previous placement.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_TEMPLATE_CHECK_SECONDS):
@@ -387,12 +392,12 @@ class ModelClient:
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | ResponseCompleted]:
         """Send the request once and parse the response into `assembly`; raise `AttemptFailed`."""
-        reader = ResponseReader(assembly, wire.make_decoder(), self._describer)
+        reader = ResponseEventReader(assembly, wire.make_decoder(), self._describer)
         done = False
         try:
             # The time for loading the SDK does not count as silence of the server.
             await self._transport.wait_until_ready()
-            patience = ProgressTimeout(self._timeouts, closing=closing)
+            patience = ProgressExtendedTimeout(self._timeouts, closing=closing)
             async with aclosing(self._transport.exchange(wire, fields, patience)) as arrived:
                 async for events in arrived:
                     if isinstance(events, StreamEnd):
@@ -483,13 +488,13 @@ class ModelClient:
         self._learned_profile.learn(finish_optional=True)
         return True
 
-    def _learn_confirmed_corrections(self, request_corrections: RequestCorrections) -> list[ProfileCorrected]:
+    def _learn_confirmed_corrections(self, request_corrections: RequestProfileCorrector) -> list[ProfileCorrected]:
         """Store the corrections that led to the response; return the notices for the user."""
         changes, corrections = request_corrections.confirmed_changes()
         self._learned_profile.learn(**changes)
         return corrections
 
-    def _learn_from_failure(self, failure: Failure, request_corrections: RequestCorrections) -> None:
+    def _learn_from_failure(self, failure: Failure, request_corrections: RequestProfileCorrector) -> None:
         """Learn facts from a failure."""
         facts: dict[str, Any] = {}
         if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:

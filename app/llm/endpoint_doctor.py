@@ -248,7 +248,7 @@ _ACCEPTED_WITHOUT_CALL = "taken, but the model did not call one when told to"
 _CHECK_RETRY = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
 
 
-class EndpointFinding(Struct, frozen=True):
+class DoctorCheckResult(Struct, frozen=True):
     """Result of one check of the endpoint."""
 
     name: str
@@ -261,7 +261,7 @@ class EndpointFinding(Struct, frozen=True):
 class EndpointDiagnosis(Struct, frozen=True):
     """All findings and the resulting profile."""
 
-    checks: tuple[EndpointFinding, ...]
+    checks: tuple[DoctorCheckResult, ...]
     profile: EndpointProfile
     """What the endpoint supports according to the checks."""
     usable: bool
@@ -270,16 +270,18 @@ class EndpointDiagnosis(Struct, frozen=True):
     """One line."""
 
 
-def describe_learned_fields(cache: CorrectionStore, endpoint: Endpoint) -> EndpointFinding:
+def describe_learned_fields(cache: CorrectionStore, endpoint: Endpoint) -> DoctorCheckResult:
     """Return a check with the learned facts of an endpoint, their age, and how to override them."""
     learned_fields = read_learned_fields(cache, endpoint.base_url, endpoint.model)
     if not learned_fields:
-        return EndpointFinding("learned", True, "nothing that differs from what is known of such servers")
+        return DoctorCheckResult("learned", True, "nothing that differs from what is known of such servers")
     descriptions = (
         f"{learned.field} = {json.dumps(learned.value)} ({_format_age(time.time() - learned.since)})"
         for learned in learned_fields
     )
-    return EndpointFinding("learned", True, f"{', '.join(descriptions)}; [profile] in the configuration goes over it")
+    return DoctorCheckResult(
+        "learned", True, f"{', '.join(descriptions)}; [profile] in the configuration goes over it"
+    )
 
 
 def _format_age(seconds: float) -> str:
@@ -293,14 +295,14 @@ async def examine_endpoint(
     *,
     timeouts: Timeouts | None = None,
     retry: RetryPolicy = _CHECK_RETRY,
-) -> AsyncGenerator[EndpointFinding | EndpointDiagnosis]:
+) -> AsyncGenerator[DoctorCheckResult | EndpointDiagnosis]:
     """Examine an endpoint; yield each finding as soon as it is known, and the diagnosis at the end.
 
     The probes cost some hundred tokens. They start with the best assumptions, whatever `profile` has; fields that
     they neither confirm nor refute keep the values of `profile`.
     """
     client = ModelClient(endpoint, profile.model_copy(update=_BEST_ASSUMPTIONS), retry=retry, timeouts=timeouts)
-    checks: list[EndpointFinding] = []
+    checks: list[DoctorCheckResult] = []
     try:
         async with aclosing(_run_checks(client)) as found:
             async for check in found:
@@ -316,7 +318,7 @@ async def examine_endpoint(
     yield _make_diagnosis(checks, final.model_copy(update=forgotten))
 
 
-async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointFinding]:
+async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
     names: list[str] | None = None
     listing: RequestError | None = None
     try:
@@ -324,14 +326,14 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointFinding]:
     except RequestError as refusal:
         listing = refusal
     if listing is not None and listing.kind is FailureKind.UNREACHABLE:
-        yield EndpointFinding("reachable", False, listing.message)
+        yield DoctorCheckResult("reachable", False, listing.message)
         async for check in _unchecked(CHECKS[1:], "the server cannot be reached"):
             yield check
         return
     hello = await send_probe(client, lambda profile: make_probe_payload(profile, "Answer with the single word ok."))
     failed = hello.failed
     reached = failed is None or failed.kind is not FailureKind.UNREACHABLE
-    yield EndpointFinding(
+    yield DoctorCheckResult(
         "reachable", reached, client.endpoint.base_url if reached or failed is None else failed.message
     )
     yield _check_key(client, hello)
@@ -339,13 +341,15 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointFinding]:
     yield _check_wire(client, hello)
     if failed is not None:
         detail = "" if failed.kind in (FailureKind.AUTH, FailureKind.MODEL_NOT_FOUND) else failed.message
-        yield EndpointFinding(
+        yield DoctorCheckResult(
             "streaming", False if detail else None, detail or "not checked: the request was refused"
         )
         async for check in _unchecked(CHECKS[5:], "the request was refused"):
             yield check
         return
-    yield EndpointFinding("streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece")
+    yield DoctorCheckResult(
+        "streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece"
+    )
     yield _check_usage(client, hello)
     async with aclosing(_check_tools(client)) as found:
         async for check in found:
@@ -353,72 +357,72 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointFinding]:
     yield await _check_mid_system(client)
 
 
-async def _unchecked(names: tuple[str, ...], reason: str) -> AsyncGenerator[EndpointFinding]:
+async def _unchecked(names: tuple[str, ...], reason: str) -> AsyncGenerator[DoctorCheckResult]:
     for name in names:
-        yield EndpointFinding(name, None, f"not checked: {reason}")
+        yield DoctorCheckResult(name, None, f"not checked: {reason}")
 
 
-def _check_key(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointFinding:
+def _check_key(client: ModelClient, hello: EndpointProbeOutcome) -> DoctorCheckResult:
     if hello.failed is not None and hello.failed.kind in (FailureKind.AUTH, FailureKind.QUOTA):
-        return EndpointFinding("key", False, hello.failed.message)
+        return DoctorCheckResult("key", False, hello.failed.message)
     if hello.failed is not None:
-        return EndpointFinding("key", None, "not checked: the request was refused")
+        return DoctorCheckResult("key", None, "not checked: the request was refused")
     endpoint = client.endpoint
     accepted = f"accepted: the one in {endpoint.key_from}" if endpoint.key_from else "accepted"
-    return EndpointFinding("key", True, accepted if endpoint.api_key is not None else "none needed")
+    return DoctorCheckResult("key", True, accepted if endpoint.api_key is not None else "none needed")
 
 
-def _check_model(client: ModelClient, hello: EndpointProbeOutcome, names: list[str] | None) -> EndpointFinding:
+def _check_model(client: ModelClient, hello: EndpointProbeOutcome, names: list[str] | None) -> DoctorCheckResult:
     wanted, origin = client.endpoint.model, client.endpoint.model_from
     offered = redacted_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
         named = f" The name is from {origin}." if origin else ""
-        return EndpointFinding(
+        return DoctorCheckResult(
             "model", False, hello.failed.message + named + (f" It offers: {offered}." if offered else "")
         )
     origin_text = f", from {origin}" if origin else ""
     if hello.failed is not None and names is not None and wanted in names:
-        return EndpointFinding("model", True, f"{wanted} is listed{origin_text}")
+        return DoctorCheckResult("model", True, f"{wanted} is listed{origin_text}")
     if hello.failed is not None:
-        return EndpointFinding("model", None, f"{wanted}{origin_text}; not checked")
+        return DoctorCheckResult("model", None, f"{wanted}{origin_text}; not checked")
     if names and wanted not in names:
         served = redacted_line(hello.completed.model) if hello.completed else ""
         wanted += " answers, though it is not listed" + (f" (as {served})" if served else "")
-    return EndpointFinding("model", True, f"{wanted}{origin_text}")
+    return DoctorCheckResult("model", True, f"{wanted}{origin_text}")
 
 
-def _check_wire(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointFinding:
+def _check_wire(client: ModelClient, hello: EndpointProbeOutcome) -> DoctorCheckResult:
     title = wire_for(client.profile).title
     others = ", ".join(f"`{name}`" for name in WIRES if name != client.profile.wire)
     if hello.failed is not None:
-        return EndpointFinding("wire", None, f"asked in {title}; `wire` in the configuration changes it ({others})")
-    return EndpointFinding("wire", True, f"{title}; `wire` in the configuration changes it ({others})")
+        return DoctorCheckResult("wire", None, f"asked in {title}; `wire` in the configuration changes it ({others})")
+    return DoctorCheckResult("wire", True, f"{title}; `wire` in the configuration changes it ({others})")
 
 
-def _check_usage(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointFinding:
+def _check_usage(client: ModelClient, hello: EndpointProbeOutcome) -> DoctorCheckResult:
     if hello.completed is not None and hello.completed.usage is not None:
-        return EndpointFinding("usage", True, "token counts come with the stream")
+        return DoctorCheckResult("usage", True, "token counts come with the stream")
     refused = "refused" if not client.profile.stream_usage else "not sent"
-    return EndpointFinding("usage", False, f"token counts are {refused}; they are estimated")
+    return DoctorCheckResult("usage", False, f"token counts are {refused}; they are estimated")
 
 
-async def _check_tools(client: ModelClient) -> AsyncGenerator[EndpointFinding]:
+async def _check_tools(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
     tempted = await send_probe(client, lambda profile: make_probe_payload(profile, CALL_IT, tools=True))
     if not client.profile.tools_supported:
-        yield EndpointFinding(
+        yield DoctorCheckResult(
             "tools", False, "the model accepts no tools here: it can talk, but neither read files nor edit"
         )
-        yield EndpointFinding("tool_choice", None, "not checked: no tools")
+        yield DoctorCheckResult("tool_choice", None, "not checked: no tools")
         return
     if tempted.failed is not None:
-        yield EndpointFinding("tools", False, tempted.failed.message)
-        yield EndpointFinding("tool_choice", None, "not checked: no tools")
+        yield DoctorCheckResult("tools", False, tempted.failed.message)
+        yield DoctorCheckResult("tool_choice", None, "not checked: no tools")
         return
     bad = next((call.invalid for call in tempted.completed.calls if call.invalid), "") if tempted.completed else ""
     if tempted.has_call:
-        yield EndpointFinding("tools", not bad, bad or "the model calls them")
+        yield DoctorCheckResult("tools", not bad, bad or "the model calls them")
     else:
-        yield EndpointFinding("tools", None, _ACCEPTED_WITHOUT_CALL)
+        yield DoctorCheckResult("tools", None, _ACCEPTED_WITHOUT_CALL)
     refrained = await send_probe(
         client, lambda profile: make_probe_payload(profile, CALL_IT, tools=True, forbids_calls=True)
     )
@@ -427,7 +431,7 @@ async def _check_tools(client: ModelClient) -> AsyncGenerator[EndpointFinding]:
 
 def _check_tool_choice(
     client: ModelClient, tempted: EndpointProbeOutcome, refrained: EndpointProbeOutcome
-) -> EndpointFinding:
+) -> DoctorCheckResult:
     held = "the gate holds by the instruction and the executor"
     problems = {
         "rejected": "“none” is rejected",
@@ -435,19 +439,19 @@ def _check_tool_choice(
         "ignored": "“none” is ignored: the model calls a tool all the same",
     }
     if problem := problems.get(client.profile.tool_choice_none):
-        return EndpointFinding("tool_choice", False, f"{problem}; {held}")
+        return DoctorCheckResult("tool_choice", False, f"{problem}; {held}")
     if refrained.failed is not None:
-        return EndpointFinding("tool_choice", None, refrained.failed.message)
+        return DoctorCheckResult("tool_choice", None, refrained.failed.message)
     if has_call_markup(refrained.text):
-        return EndpointFinding(
+        return DoctorCheckResult(
             "tool_choice", False, f"under “none” the call comes out as text, which is hidden; {held}"
         )
     if not tempted.has_call:
-        return EndpointFinding("tool_choice", None, "“none” is taken; whether it is honoured cannot be told")
-    return EndpointFinding("tool_choice", True, "“none” is honoured")
+        return DoctorCheckResult("tool_choice", None, "“none” is taken; whether it is honoured cannot be told")
+    return DoctorCheckResult("tool_choice", True, "“none” is honoured")
 
 
-async def _check_mid_system(client: ModelClient) -> EndpointFinding:
+async def _check_mid_system(client: ModelClient) -> DoctorCheckResult:
     """Check whether the model follows an instruction in mid-conversation to answer with a certain word.
 
     If the instruction is accepted without effect, the chat template may have dropped it: try the other placements.
@@ -455,7 +459,7 @@ async def _check_mid_system(client: ModelClient) -> EndpointFinding:
     outcome = await send_probe(client, lambda profile: make_tool_exchange_payload(profile, SAY_IT))
     placement = client.profile.mid_system
     if outcome.failed is not None:
-        return EndpointFinding("mid_system", None, outcome.failed.message)
+        return DoctorCheckResult("mid_system", None, outcome.failed.message)
     refused = placement != "inline"
     acceptance = "refused" if refused else "taken, but lost"
     current_placement: Placement | None = placement
@@ -466,10 +470,10 @@ async def _check_mid_system(client: ModelClient) -> EndpointFinding:
     if current_placement is None:
         current_placement = placement if refused else None
     if current_placement == "inline":
-        return EndpointFinding("mid_system", True, "taken and followed in mid-conversation")
+        return DoctorCheckResult("mid_system", True, "taken and followed in mid-conversation")
     if current_placement is None:
-        return EndpointFinding("mid_system", None, "taken; whether the model reads them cannot be told")
-    return EndpointFinding(
+        return DoctorCheckResult("mid_system", None, "taken; whether the model reads them cannot be told")
+    return DoctorCheckResult(
         "mid_system", False, f"{acceptance} in mid-conversation; {_PLACEMENT_TEXTS[current_placement]}"
     )
 
@@ -479,7 +483,7 @@ def _exchange_payload_with_placement(placement: Placement, profile: EndpointProf
 
 
 def _final_profile(
-    found: EndpointProfile, checks: list[EndpointFinding], given: EndpointProfile, known: EndpointProfile
+    found: EndpointProfile, checks: list[DoctorCheckResult], given: EndpointProfile, known: EndpointProfile
 ) -> EndpointProfile:
     """Return the profile after the checks. Unconfirmed fields fall back to `given`; an inline placement that works
     falls back to the best one known for such a server."""
@@ -503,7 +507,7 @@ def _final_profile(
     return found.model_copy(update=unconfirmed)
 
 
-def _make_diagnosis(checks: list[EndpointFinding], profile: EndpointProfile) -> EndpointDiagnosis:
+def _make_diagnosis(checks: list[DoctorCheckResult], profile: EndpointProfile) -> EndpointDiagnosis:
     checks_by_name = {check.name: check for check in checks}
     fatal = [name for name in ("reachable", "key", "model", "streaming") if checks_by_name[name].ok is False]
     limits = [check.name for check in checks if check.ok is not True]

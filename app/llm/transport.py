@@ -174,7 +174,7 @@ class Timeouts(Struct, frozen=True):
         return cls(read=600, first=600, idle=300, closing=45, whole=3600, whole_closing=180)
 
 
-class ProgressTimeout:
+class ProgressExtendedTimeout:
     """Timeout that progress of the response extends, up to a total limit; other bytes don't extend it."""
 
     def __init__(self, timeouts: Timeouts, *, closing: bool) -> None:
@@ -237,7 +237,7 @@ class Transport:
         await wait_for_sdk(encrypted=self._encrypted)
 
     async def exchange(
-        self, wire: Wire, fields: dict[str, Any], patience: ProgressTimeout
+        self, wire: Wire, fields: dict[str, Any], patience: ProgressExtendedTimeout
     ) -> AsyncGenerator[list[ServerSentEvent] | StreamEnd]:
         """Send a request; yield the events of the response in batches, and then its end.
 
@@ -392,7 +392,7 @@ class Transport:
         return headers | {name: value for name, value in wire_headers.items() if name not in header_names}
 
     async def _read_events(
-        self, response: Any, patience: ProgressTimeout
+        self, response: Any, patience: ProgressExtendedTimeout
     ) -> AsyncGenerator[list[ServerSentEvent] | StreamEnd]:
         decoder = ServerSentEventDecoder()
         async with BackgroundBodyReader(response.aiter_raw()) as arrivals:

@@ -22,7 +22,7 @@ from app.text.safe_text import escape_unsafe
 from app.workspace import trust
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
@@ -146,7 +146,7 @@ _MAX_NAME_CHARACTERS = 64
 NamedTables = Iterator[tuple[str, Any]]
 
 
-class FoundServers(Struct, frozen=True):
+class ParsedServerFile(Struct, frozen=True):
     """Servers found in configuration files, and the problems of these files."""
 
     definitions: tuple[ServerDefinition, ...] = ()
@@ -154,7 +154,7 @@ class FoundServers(Struct, frozen=True):
     """One line for each unusable definition, with the file and the reason."""
 
 
-def _read_user_servers(environment: Mapping[str, str], root: Path) -> Iterator[FoundServers]:
+def _read_user_servers(environment: Mapping[str, str], root: Path) -> Iterator[ParsedServerFile]:
     """Yield the servers of each of the user's files; `root` is the workspace, which Claude Code lists separately."""
     for variable, folder, name in _USER_FILES:
         if not (home := environment.get(variable) or environment.get("HOME")):
@@ -164,17 +164,17 @@ def _read_user_servers(environment: Mapping[str, str], root: Path) -> Iterator[F
         yield _read_server_file(path, f"~/{folder}/{name}" if folder else f"~/{name}", read)
 
 
-def _read_server_file(path: Path, source: str, tables: Callable[[bytes], NamedTables]) -> FoundServers:
+def _read_server_file(path: Path, source: str, tables: Callable[[bytes], NamedTables]) -> ParsedServerFile:
     try:
-        content, _ = read_file(os.path.realpath(path), MAX_FILE_BYTES)
+        content, _ = read_regular_file(os.path.realpath(path), MAX_FILE_BYTES)
     except FileNotFoundError:
-        return FoundServers()
+        return ParsedServerFile()
     except OSError as error:
-        return FoundServers(problems=(f"{source} cannot be read: {error.strerror}.",))
+        return ParsedServerFile(problems=(f"{source} cannot be read: {error.strerror}.",))
     return _parse_servers(source, content, tables)
 
 
-def _parse_servers(source: str, content: bytes, tables: Callable[[bytes], NamedTables]) -> FoundServers:
+def _parse_servers(source: str, content: bytes, tables: Callable[[bytes], NamedTables]) -> ParsedServerFile:
     definitions, problems = [], []
     try:
         for name, values in tables(content):
@@ -184,7 +184,7 @@ def _parse_servers(source: str, content: bytes, tables: Callable[[bytes], NamedT
                 problems.append(f"{source}: {str(name)[:_MAX_NAME_CHARACTERS]}: {error}")
     except (ValueError, RecursionError, AttributeError, TypeError) as error:
         problems.append(f"{source} cannot be used: {error}")
-    return FoundServers(tuple(definitions), tuple(problems))
+    return ParsedServerFile(tuple(definitions), tuple(problems))
 
 
 def _table_reader(name: str) -> Callable[[bytes], NamedTables]:
@@ -313,7 +313,7 @@ class OtherAgentServerFile(Struct, frozen=True):
     name: str
     content: bytes
     trusted: bool
-    found: FoundServers
+    found: ParsedServerFile
 
 
 def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -> list[OtherAgentServerFile]:
@@ -323,7 +323,7 @@ def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -
         with suppress(OSError, WorkspaceError):
             content = trust.read_workspace_configuration(workspace, name)
             is_trusted = bool(content) and trust.is_trusted(content, store, name)
-            found = _parse_servers(name, content, _table_reader(name)) if content else FoundServers()
+            found = _parse_servers(name, content, _table_reader(name)) if content else ParsedServerFile()
             definitions = tuple(replace(definition, of_workspace=True) for definition in found.definitions)
             if definitions or is_trusted:
                 files.append(OtherAgentServerFile(name, content, is_trusted, replace(found, definitions=definitions)))

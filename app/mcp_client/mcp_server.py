@@ -27,12 +27,12 @@ from app.mcp_client.mcp_connection import (
 )
 from app.mcp_client.server_program import McpServerProgram, start_server_program
 from app.mcp_client.token_store import TokenStore
-from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListing
+from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListFetcher
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.sandbox import Sandbox
 from app.text.safe_text import escape_unsafe
-from app.tools.tool_registry import UnavailableServer
+from app.tools.tool_registry import UnavailableMcpServer
 
 if TYPE_CHECKING:
     from app.mcp_client.oauth import ConfirmOrigins, OAuthSession, ShowSignIn
@@ -89,7 +89,9 @@ class McpServer:
         self.started_at = 0.0
         """Start time of the last start, by the loop's clock."""
         self.log = McpServerLog()
-        self.listing = ToolListing(definition.name, definition.table.start_timeout, self.log, on_change, remembered)
+        self.listing = ToolListFetcher(
+            definition.name, definition.table.start_timeout, self.log, on_change, remembered
+        )
         """Its tools."""
         self.call_lock = asyncio.Lock()
         """Held during a call: a layer serves one call at a time."""
@@ -127,7 +129,7 @@ class McpServer:
         return f"{server_display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 
     @property
-    def unavailable_reason(self) -> UnavailableServer | None:
+    def unavailable_reason(self) -> UnavailableMcpServer | None:
         """Return why its tools cannot be used now; None if they can or the server is switched off."""
         subject, state = f"The MCP server {server_display_name(self.name)}", self.state
         reason, instruction = escape_unsafe(self.problem, keep="")[:_MAX_REASON_CHARACTERS], ""
@@ -155,7 +157,7 @@ class McpServer:
             notice = f"{subject} has ended: {reason}. The next call of one of its tools starts it again."
         else:
             return None
-        return UnavailableServer(self.name, state, reason, notice, instruction)
+        return UnavailableMcpServer(self.name, state, reason, notice, instruction)
 
     async def write_access(self) -> WriteAccess:
         """Return where the server can write."""

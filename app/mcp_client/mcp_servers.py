@@ -17,11 +17,18 @@ from app.mcp_client.configured_servers import ServerDefinition
 from app.mcp_client.mcp_server import McpServer, McpServerState
 from app.mcp_client.server_tool import McpTool, describe_startup_wait, unavailable_message
 from app.mcp_client.token_store import TokenStore
-from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_prefix, parse_tools
+from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_prefix, parse_tools_and_refusals
 from app.sandbox.sandbox import Sandbox
 from app.storage import StorageError
-from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput, UncheckedArguments
-from app.tools.tool_registry import AdditionalTools, ToolSource, UnavailableServer, make_tool_schema
+from app.tools.base.contract import (
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    UnvalidatedMcpToolArguments,
+)
+from app.tools.tool_registry import AdditionalTools, ToolSource, UnavailableMcpServer, make_tool_schema
 
 CHARACTERS_PER_TOKEN = 4
 DEFAULT_CONTEXT_TOKENS = 32_000
@@ -81,7 +88,7 @@ class CallFoundTool(Tool):
     name = "call_tool"
     kind = "command"
     description = "Call a tool that find_tool has found."
-    Arguments = UncheckedArguments
+    Arguments = UnvalidatedMcpToolArguments
     parameters = {  # noqa: RUF012
         "type": "object",
         "properties": {
@@ -97,13 +104,13 @@ class CallFoundTool(Tool):
         self._tools: dict[str, Tool] = {tool.name: tool for tool in tools}
         self._find = find
 
-    async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
+    async def run(self, arguments: UnvalidatedMcpToolArguments, context: ToolContext) -> ToolOutput:
         name, given = arguments.values.get("name"), arguments.values.get("arguments") or {}
         name = name if isinstance(name, str) else ""
         tool = self._tools.get(name) or await self._find(name, context.waits)
         if tool is None:
             raise ToolError(f"There is no tool {name[:80]!r}; find_tool searches those that there are.")
-        return await tool.run(UncheckedArguments(values=_parse_object(given)), context)
+        return await tool.run(UnvalidatedMcpToolArguments(values=_parse_object(given)), context)
 
 
 def _parse_object(given: Any) -> dict[str, Any]:
@@ -163,7 +170,7 @@ class ServerSettingStore(Protocol):
         """Store a value, or delete it with None."""
 
 
-class ServerEnvironment(Struct, frozen=True):
+class McpServerContext(Struct, frozen=True):
     """What servers run in and with: sandbox, workspace, environment variables, stored settings and tokens."""
 
     sandbox: Callable[[], Sandbox]
@@ -182,7 +189,7 @@ class McpServers(ToolSource):
             start timeout.
     """
 
-    def __init__(self, environment: ServerEnvironment, patience: float | None = None) -> None:
+    def __init__(self, environment: McpServerContext, patience: float | None = None) -> None:
         self._environment = environment
         self._max_wait_seconds = patience
         self._servers: dict[str, McpServer] = {}
@@ -250,7 +257,9 @@ class McpServers(ToolSource):
             with suppress(ValueError, LookupError, TypeError, RecursionError):
                 entry = json.loads(stored[f"{TOOL_LIST_KEY_PREFIX}{definition.name}"])
                 if entry["server"] == definition.fingerprint:
-                    tools_by_server[definition.name] = tuple(parse_tools(definition.name, entry["tools"])[0])
+                    tools_by_server[definition.name] = tuple(
+                        parse_tools_and_refusals(definition.name, entry["tools"])[0]
+                    )
         return tools_by_server
 
     def _handle_change(self, name: str) -> None:
@@ -333,7 +342,7 @@ class McpServers(ToolSource):
         return describe_startup_wait(self._starting_servers)
 
     @property
-    def unavailable_servers(self) -> list[UnavailableServer]:
+    def unavailable_servers(self) -> list[UnavailableMcpServer]:
         """Return the enabled servers that cannot be used now."""
         return [
             found

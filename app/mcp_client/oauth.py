@@ -142,7 +142,7 @@ class SignInFailed(Exception):
     """The user is not signed in; the message is one line that says why."""
 
 
-class SignInRefused(SignInFailed):
+class OAuthCredentialsRefused(SignInFailed):
     """An authorization server refused the credentials; they are not valid any more."""
 
 
@@ -225,9 +225,12 @@ class OAuthSignIn:
         return await self._request_token(empty_token, {**grant, "code_verifier": verifier})
 
     async def refresh(self, token: OAuthToken) -> OAuthToken:
-        """Return a new token for an expired one; raises SignInFailed, or SignInRefused if a new sign-in is needed."""
+        """Return a new token for an expired one.
+
+        Raises SignInFailed, or OAuthCredentialsRefused if the user has to sign in again.
+        """
         if not token.refresh_token:
-            raise SignInRefused("the sign-in has ended")
+            raise OAuthCredentialsRefused("the sign-in has ended")
         return await self._request_token(token, {"grant_type": "refresh_token", "refresh_token": token.refresh_token})
 
     async def _request_token(self, token: OAuthToken, grant: Mapping[str, str]) -> OAuthToken:
@@ -367,7 +370,7 @@ class OAuthSignIn:
             answer = None
         if status >= 300 or not isinstance(answer, dict):
             why = answer.get("error_description") or answer.get("error") if isinstance(answer, dict) else ""
-            refusal = SignInRefused if status in (400, 401) else SignInFailed
+            refusal = OAuthCredentialsRefused if status in (400, 401) else SignInFailed
             raise refusal(f"{host} answers with {str(why or '')[:_MAX_ERROR_CHARACTERS] or f'HTTP status {status}'}")
         return answer
 
@@ -449,7 +452,7 @@ class OAuthSession:
             try:
                 async with httpx2.AsyncClient(verify=load_certificates()) as client:
                     renewed: OAuthToken | None = await OAuthSignIn(self._url, client).refresh(token)
-            except SignInRefused:
+            except OAuthCredentialsRefused:
                 # Another process may have used this refresh token, which is valid only once.
                 other = await self._load_token()
                 if other is not None and other.access_token != token.access_token:

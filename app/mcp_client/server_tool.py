@@ -28,13 +28,13 @@ from app.tools.base.contract import (
     ToolContext,
     ToolError,
     ToolOutput,
-    UncheckedArguments,
+    UnvalidatedMcpToolArguments,
     escape_surrogates,
 )
 from app.tools.command.command_result import (
     HeadAndTailBuffer,
     PlainTextDecoder,
-    format_paths,
+    format_path_note_for_model,
     stage_command_changes,
     write_ignored_and_collect_other_changes,
 )
@@ -159,7 +159,7 @@ class McpTool(Tool):
     """A tool of an MCP server."""
 
     kind = "command"
-    Arguments = UncheckedArguments
+    Arguments = UnvalidatedMcpToolArguments
 
     def __init__(self, server: McpServer, definition: ToolDefinition) -> None:
         self.name = definition.name
@@ -170,7 +170,7 @@ class McpTool(Tool):
         self.server = server
         self.definition = definition
 
-    async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
+    async def run(self, arguments: UnvalidatedMcpToolArguments, context: ToolContext) -> ToolOutput:
         """Ask the user, call the tool, and stage its changes to the workspace."""
         server = self.server
         write_access = await server.write_access()
@@ -200,7 +200,9 @@ class McpTool(Tool):
             raise ToolError(unavailable_message(server.name, str(error))) from error
         if discarded_paths:
             # Outside of a call, no user can be asked whether to keep the changes.
-            note = format_paths(f"thrown away, as {server.name} wrote it outside of a finished call", discarded_paths)
+            note = format_path_note_for_model(
+                f"thrown away, as {server.name} wrote it outside of a finished call", discarded_paths
+            )
             output = replace(output, text=f"{output.text}\n{note}")
         try:
             async with server.read_changes() as layer:

@@ -55,7 +55,7 @@ class ToolDefinition(Struct, frozen=True):
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def parse_tools(server: str, raw_tools: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
+def parse_tools_and_refusals(server: str, raw_tools: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
     """Return the usable tools of a server, and a line for each refused tool."""
     definitions: list[ToolDefinition] = []
     problems = []
@@ -74,7 +74,7 @@ def parse_tools(server: str, raw_tools: list[Any]) -> tuple[list[ToolDefinition]
 
 
 def dump_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """Return the tools in the format that `parse_tools` reads."""
+    """Return the tools in the format that `parse_tools_and_refusals` reads."""
     return [
         {
             "name": tool.tool,
@@ -273,7 +273,7 @@ class ToolWithdrawnOrChanged(Exception):
     """A listed tool is gone or has changed; the message says which."""
 
 
-class ToolListing:
+class ToolListFetcher:
     """Fetches the tool list of one server, and again when it changes; keeps the list of the last run until then."""
 
     def __init__(
@@ -320,7 +320,7 @@ class ToolListing:
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or len(listed) > MAX_TOOLS:
                 break
-        found, problems = await asyncio.to_thread(parse_tools, self._server, listed)
+        found, problems = await asyncio.to_thread(parse_tools_and_refusals, self._server, listed)
         for line in problems:
             if line not in self.problems:
                 self._log.add_note(line)

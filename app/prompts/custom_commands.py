@@ -17,7 +17,7 @@ from app.prompts.front_matter import parse_front_matter
 from app.text.safe_text import escape_unsafe
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 MAX_MESSAGE_CHARACTERS = 500_000
 """Maximum number of characters of a message: a file can contain many placeholders."""
@@ -215,7 +215,7 @@ def find_user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
 
 
 def _read_user_file(path: Path) -> bytes:
-    return read_file(path.resolve(), MAX_COMMAND_FILE_BYTES)[0]
+    return read_regular_file(path.resolve(), MAX_COMMAND_FILE_BYTES)[0]
 
 
 def _markdown_files(folder: Path) -> Iterator[tuple[str, Path]]:

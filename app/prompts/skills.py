@@ -13,7 +13,7 @@ from app.prompts.front_matter import parse_front_matter
 from app.text.safe_text import escape_unsafe, strip_unsafe
 from app.workspace.path_rules import UnsafePath, WorkspaceError
 from app.workspace.paths import Workspace
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 from app.workspace.secrets import secret_reason
 
 MAX_SKILL_FILE_BYTES = 256 * 1024
@@ -80,7 +80,7 @@ class UserSkillFolder:
         real = Path(os.path.realpath(root / file))
         if not real.is_relative_to(root):
             raise UnsafePath(f"{file} is not in the folder of the skill")
-        return _require_no_secret(file, real.name, read_file(real, MAX_SKILL_FILE_BYTES)[0])
+        return _require_no_secret(file, real.name, read_regular_file(real, MAX_SKILL_FILE_BYTES)[0])
 
     def list_files(self) -> list[str]:
         """Return the paths of its files, sorted, at most `MAX_SKILL_FILES`."""
@@ -122,7 +122,7 @@ class Skill(Struct, frozen=True):
     folder: SkillFolder
 
 
-class Skills(Struct, frozen=True):
+class SkillCatalogue(Struct, frozen=True):
     """All skills of a workspace and its user by name, and the problems with their files."""
 
     by_name: Mapping[str, Skill] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class Skills(Struct, frozen=True):
         return "\n".join(f"- {skill.name}: {skill.description}" for skill in self.by_name.values())
 
 
-def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skills:
+def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> SkillCatalogue:
     """Find the skills in the user's folders, each given with the name to show, and in the workspace; blocks.
 
     The workspace's skills need no trust: like `AGENTS.md` they are text, and commands from them need permission as
@@ -162,7 +162,7 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
             problems.append(f"{where}: left out, since there are {MAX_SKILLS} already")
         else:
             skills[skill.name] = skill
-    return Skills(dict(sorted(skills.items())), tuple(escape_unsafe(line, keep="") for line in problems))
+    return SkillCatalogue(dict(sorted(skills.items())), tuple(escape_unsafe(line, keep="") for line in problems))
 
 
 def _iterate_user_skills(folders: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, str, SkillFolder]]:

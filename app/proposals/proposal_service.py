@@ -108,9 +108,9 @@ class ProposalService:
 
     def path_changes(self, proposal_id: str) -> "list[PathChange]":
         """Return the pending or decided changes by path with all bytes; a moved file has two entries."""
-        from app.proposals.decide.patch_export import export_changes
+        from app.proposals.decide.patch_export import proposal_path_changes
 
-        return export_changes(self._contents, self.get(proposal_id))
+        return proposal_path_changes(self._contents, self.get(proposal_id))
 
     def versions_to_check(self, proposal_id: str, hunks: Collection[str] | None = None) -> "VersionsToCheck":
         """Return the versions that checks of a pending proposal compare: with an approval, and without.
@@ -227,7 +227,11 @@ class ProposalService:
             NothingToStage: the changes cancel out, or all of them were approved before or are pending.
             UnsafePath: no tool may touch one of the paths.
         """
-        from app.proposals.decide.signed_changes import UnsignedChanges, exclude_approved_hunks, explain_all_excluded
+        from app.proposals.decide.signed_changes import (
+            UnsignedChanges,
+            exclude_approved_hunks,
+            explain_nothing_to_stage,
+        )
         from app.proposals.stack.proposal_staging import stage_draft
 
         self._proposals.check_not_in_use()
@@ -238,7 +242,7 @@ class ProposalService:
             overlay = None if on_disk else self._draft_overlay()
             unsigned = exclude_approved_hunks(self._store, self._contents, changes, overlay)
             if changes and not unsigned.changes:
-                raise NothingToStage(explain_all_excluded(unsigned.left_out))
+                raise NothingToStage(explain_nothing_to_stage(unsigned.left_out))
         draft = self.new_draft("")
         draft.origin = origin
         draft.add_changes(unsigned.changes)
@@ -264,11 +268,11 @@ class ProposalService:
             ChangedSinceShown: it was re-based since; the text would revert what is new in the file.
             InvalidUserText: the file is not text, is not in the proposal, or nothing is left of the change.
         """
-        from app.proposals.decide.conflicts import replace_result_text
+        from app.proposals.decide.conflicts import replace_result_by_user_text
 
         with self._proposals.lock_for_writing():
             proposal = self._get_as_shown(proposal_id, revision, "edit")
-            proposal = replace_result_text(self._contents, proposal, path, text)
+            proposal = replace_result_by_user_text(self._contents, proposal, path, text)
             self._proposals.save(proposal)
             self._proposals.rebase_pending(proposal_paths(proposal))
             return self.get(proposal.id)
@@ -411,7 +415,7 @@ class ProposalService:
                 outcome = decision_outcomes.plan_approval(
                     self._contents, self._proposals.filesystem, proposal, choice, start_versions
                 )
-                self._permit(decision_outcomes.to_path_changes(self._contents, outcome.transitions))
+                self._permit(decision_outcomes.load_path_changes(self._contents, outcome.transitions))
             after = with_state(outcome.proposal, compute_state(outcome.proposal))
             decision = "partly_approved" if after.state.is_pending else "approved"
             after = after.with_decision(

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckState, ProposalCheckResult, ProposalChecks
 from app.proposals.risk.change_summary import (
     attribute_summary_to_author,
     format_attention_reason,
@@ -21,8 +21,8 @@ from app.review.hunk_lines import (
     hunk_line_numbers,
     uncovered_line_numbers,
 )
-from app.review.review_state import ReviewState
-from app.review.verdicts import can_be_approved, describe_review_state
+from app.review.review_state import ReviewQueueState
+from app.review.verdicts import can_be_approved, describe_proposal_state_in_review
 from app.text.quantities import format_count
 
 _CONTEXT_LINES = 3
@@ -32,7 +32,7 @@ _MAX_NAMED_LINES = 10
 _NO_NEWLINE = "\\ No newline at the end"
 
 
-def format_proposal_head(state: ReviewState, proposal: Proposal) -> Iterator[str]:
+def format_proposal_head(state: ReviewQueueState, proposal: Proposal) -> Iterator[str]:
     """Yield the head of a proposal: its summary, its origin, its changes, and cautions."""
     author_summary = attribute_summary_to_author(proposal)
     place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
@@ -50,7 +50,7 @@ def format_proposal_head(state: ReviewState, proposal: Proposal) -> Iterator[str
         yield proposal.ignored_files_note
     if not can_be_approved(proposal):
         reason = proposal.reason or "the files changed"
-        yield f"It is {describe_review_state(proposal)} and cannot be approved: {reason}."
+        yield f"It is {describe_proposal_state_in_review(proposal)} and cannot be approved: {reason}."
         yield from format_conflicts(proposal)
 
 
@@ -80,7 +80,7 @@ def format_check_results(checked: ProposalChecks | None) -> Iterator[str]:
             yield from (f"    {line}" for line in result.outcome.output.rstrip("\n").split("\n") if line)
 
 
-def _describe_check_result(result: CheckResult) -> str:
+def _describe_check_result(result: ProposalCheckResult) -> str:
     state = result.state.value.replace("_", " ")
     against = "" if result.has_new_failure or result.state is not CheckState.FAILED else " as before"
     return f"{result.name} {state}{against}{f': {result.summary}' if result.summary else ''}"
@@ -120,7 +120,7 @@ def _format_changed_lines(sign: str, texts: Sequence[str], lines: range, *, fina
         yield _NO_NEWLINE
 
 
-def format_hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> Iterator[str]:
+def format_hunk_notes(state: ReviewQueueState, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> Iterator[str]:
     """Yield the notes on a hunk: evidence, findings of checks, a repeated edit, the user's comments."""
     path = diff.change.path
     if (evidence := state.evidence.get(proposal.id)) is not None and (
@@ -178,7 +178,7 @@ class HunkByHunkReview(Struct):
         """Return a walk from the beginning of a proposal."""
         return cls(proposal, sort_in_path_order(diffs, [diff.change.path for diff in diffs], proposal.order))
 
-    def add_evidence_reasons(self, state: ReviewState) -> None:
+    def add_evidence_reasons(self, state: ReviewQueueState) -> None:
         """Add reasons from checks and evidence to the files, and put the files with such reasons first."""
         checked, found = state.checks.get(self.proposal.id), state.evidence.get(self.proposal.id)
         self.diffs = sorted(
@@ -236,7 +236,7 @@ class HunkByHunkReview(Struct):
         parts = [f"{verb} {format_count(count, 'hunk')}" for verb, count in ((write, yes), (refuse, no)) if count]
         return ", ".join(parts)
 
-    def position_line(self, state: ReviewState) -> str:
+    def position_line(self, state: ReviewQueueState) -> str:
         """Return the position of the review in one line."""
         hunks, current = self.hunks, self.next_unanswered_hunk
         parts = [f"{self.proposal.id}: {len(hunks)} hunks" if hunks else f"{self.proposal.id}: no hunks"]

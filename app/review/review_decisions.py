@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.proposals.values.decision_facts import DecisionCommandCaller, DecisionContext
 from app.proposals.values.models import DecisionResult, ProposalState
 from app.proposals.values.proposal_errors import RequiredCheckFailed
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import ReviewFeedback
 from app.text.quantities import format_count
 
@@ -29,7 +29,7 @@ class ReviewDecisionService:
 
     def __init__(
         self,
-        state: ReviewState,
+        state: ReviewQueueState,
         service: "Callable[[], DecisionService]",
         checks: "Callable[[], CheckScheduler | None]",
         through: str,
@@ -100,7 +100,7 @@ class ReviewDecisionService:
         )
 
 
-class DecisionOutcomeText(NamedTuple):
+class DecisionAndUndoText(NamedTuple):
     """A message about what a decision did, and a phrase for what undo (or redo) would do next."""
 
     text: str
@@ -109,41 +109,41 @@ class DecisionOutcomeText(NamedTuple):
     """What undo (after an undo: redo) does next, such as `undoes it`; empty if it does nothing."""
 
 
-def describe_approval(result: DecisionResult) -> DecisionOutcomeText:
+def describe_approval(result: DecisionResult) -> DecisionAndUndoText:
     """Return the text for an approval."""
     rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
     verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
-    return DecisionOutcomeText(f"{result.proposal.id} {verb}: {_describe_paths(result)}.{rest}", undoes)
+    return DecisionAndUndoText(f"{result.proposal.id} {verb}: {_describe_paths(result)}.{rest}", undoes)
 
 
-def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> DecisionOutcomeText:
+def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> DecisionAndUndoText:
     """Return the text for a denial of these hunks, or of all that were pending."""
     proposal, name = result.proposal, result.proposal.id
     if proposal.on_disk:
-        return DecisionOutcomeText(f"{name} taken back off the disk: {_describe_paths(result)}.", "puts it back")
+        return DecisionAndUndoText(f"{name} taken back off the disk: {_describe_paths(result)}.", "puts it back")
     if hunks:
         fact = "what was written stays" if proposal.is_written_in_part else "nothing was written"
         reversal_effect = "takes that back" if proposal.state is not ProposalState.APPLIED else ""
-        return DecisionOutcomeText(f"{format_count(len(hunks), 'hunk')} of {name} denied; {fact}.", reversal_effect)
+        return DecisionAndUndoText(f"{format_count(len(hunks), 'hunk')} of {name} denied; {fact}.", reversal_effect)
     if proposal.state is ProposalState.APPLIED:
-        return DecisionOutcomeText(f"The rest of {name} denied; what was written stays.", "undoes that")
-    return DecisionOutcomeText(f"{name} denied; nothing was written.", "reopens it")
+        return DecisionAndUndoText(f"The rest of {name} denied; what was written stays.", "undoes that")
+    return DecisionAndUndoText(f"{name} denied; nothing was written.", "reopens it")
 
 
-def describe_undo(result: DecisionResult) -> DecisionOutcomeText:
+def describe_undo(result: DecisionResult) -> DecisionAndUndoText:
     """Return the text for an undone decision."""
     proposal, name = result.proposal, result.proposal.id
     hunks = format_count(len(result.hunks), "hunk") if result.hunks else ""
     if result.denial and proposal.on_disk:
         what = f"{hunks} of {name}" if hunks else name
-        return DecisionOutcomeText(
+        return DecisionAndUndoText(
             f"On disk and waiting again: {what}.", "takes it back again" if proposal.reopened else ""
         )
     if result.denial and hunks:
-        return DecisionOutcomeText(f"Waiting again: {hunks} of {name}.")
+        return DecisionAndUndoText(f"Waiting again: {hunks} of {name}.")
     if result.denial:
-        return DecisionOutcomeText(f"{name} waits again. What you said stays said.", "denies it again")
-    return DecisionOutcomeText(f"{name} undone: {_describe_paths(result)}.", "applies it again")
+        return DecisionAndUndoText(f"{name} waits again. What you said stays said.", "denies it again")
+    return DecisionAndUndoText(f"{name} undone: {_describe_paths(result)}.", "applies it again")
 
 
 def _describe_paths(result: DecisionResult) -> str:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from app.automation.check_results import ProposalChecks
-from app.automation.evidence.proposal_evidence import ProposalEvidence, ReproductionResult
+from app.automation.evidence.proposal_evidence import CommandReproductionResult, ProposalTestEvidence
 from app.copies import replace
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
@@ -359,7 +359,7 @@ _UNDOABLE_STATES = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, Propos
 
 
 @dataclass(slots=True)
-class ReviewState:
+class ReviewQueueState:
     """The queue of a review, its shown item, and the user's unfinished work on each item; not a widget."""
 
     waiting: list[Proposal] = field(default_factory=list)
@@ -374,9 +374,9 @@ class ReviewState:
     feedback_drafts: FeedbackDrafts = field(default_factory=FeedbackDrafts)
     checks: dict[str, ProposalChecks] = field(default_factory=dict)
     """Check results, by proposal."""
-    evidence: dict[str, ProposalEvidence] = field(default_factory=dict)
+    evidence: dict[str, ProposalTestEvidence] = field(default_factory=dict)
     """Evidence about the hunks, by proposal."""
-    reproductions: dict[str, ReproductionResult] = field(default_factory=dict)
+    reproductions: dict[str, CommandReproductionResult] = field(default_factory=dict)
     """Results of second runs of a command, by proposal."""
     reproducing: str = ""
     """Id of the proposal whose command runs a second time now."""

@@ -17,7 +17,7 @@ from app.proposals.values.models import (
     add_in_part_suffix,
 )
 from app.proposals.values.pending_paths import has_undecided_part
-from app.review.review_state import ReviewState, UnseenParts
+from app.review.review_state import ReviewQueueState, UnseenParts
 from app.text.quantities import format_count
 
 
@@ -83,7 +83,7 @@ def decision_verbs(proposal: Proposal) -> DecisionVerbs:
     return ON_DISK if proposal.on_disk else TO_WRITE
 
 
-def describe_review_state(proposal: Proposal) -> str:
+def describe_proposal_state_in_review(proposal: Proposal) -> str:
     """Return the proposal's state in the words of the review: `waiting`, `partly applied`."""
     return add_in_part_suffix(proposal, decision_verbs(proposal).states[proposal.state])
 
@@ -128,7 +128,7 @@ Verdict = ActionRefused | ActionNeedsConfirmation | ActionAllowed
 
 
 def judge_approval(
-    state: ReviewState,
+    state: ReviewQueueState,
     proposal: Proposal,
     *,
     is_diff_shown: bool = True,
@@ -160,7 +160,9 @@ def judge_approval(
     if unseen := state.unseen_parts(proposal):
         reproduced = proposal.is_reproduced and selection.decided_hunks is None
         reasons.append(
-            describe_reproduced_files(proposal, unseen) if reproduced else describe_unseen_parts(proposal.id, unseen)
+            describe_seen_and_reproduced_files(proposal, unseen)
+            if reproduced
+            else describe_unseen_parts(proposal.id, unseen)
         )
     deleted = [change.path for change in proposal.files if change.op is FileOperation.DELETE]
     if doubts:
@@ -174,19 +176,19 @@ def judge_approval(
     return _confirm_if_needed(reasons, decision_verbs(proposal).approve, action, proposal)
 
 
-def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
+def judge_denial(state: ReviewQueueState, proposal: Proposal) -> Verdict:
     """Return the verdict of `deny` for the shown proposal."""
     if not proposal.state.is_pending:
         return ActionRefused(f"{proposal.id} is not waiting any more.")
     return _judge_denial(state, proposal, state.feedback_drafts.describe_unsent(proposal))
 
 
-def judge_denial_with_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
+def judge_denial_with_feedback(state: ReviewQueueState, proposal: Proposal) -> Verdict:
     """Return the verdict of denying a proposal with feedback that the user sends now."""
     return _judge_denial(state, proposal, ())
 
 
-def _judge_denial(state: ReviewState, proposal: Proposal, unsent: Sequence[str]) -> Verdict:
+def _judge_denial(state: ReviewQueueState, proposal: Proposal, unsent: Sequence[str]) -> Verdict:
     reasons = []
     if proposal.on_disk:
         if not can_be_approved(proposal):
@@ -206,7 +208,7 @@ def _confirm_if_needed(reasons: Sequence[str], verb: str, action: ActionKind, pr
     return ActionNeedsConfirmation(question, action, (proposal,))
 
 
-def _describe_losses(state: ReviewState, proposal: Proposal) -> list[str]:
+def _describe_losses(state: ReviewQueueState, proposal: Proposal) -> list[str]:
     """Return what a denial removes from the disk: lines that were never on screen, and files that git does not
     have.
     """
@@ -220,7 +222,7 @@ def _describe_losses(state: ReviewState, proposal: Proposal) -> list[str]:
     return reasons
 
 
-def judge_approve_all(state: ReviewState) -> Verdict:
+def judge_approve_all(state: ReviewQueueState) -> Verdict:
     """Return the verdict of `approve all`: always a question, which names doubtful proposals and leaves them out."""
     select = state.hunk_exclusions.approval_selection
     ready = [item for item in state.waiting if can_be_approved(item) and not select(item).is_empty]
@@ -249,7 +251,7 @@ def judge_approve_all(state: ReviewState) -> Verdict:
     )
 
 
-def judge_deny_all(state: ReviewState) -> Verdict:
+def judge_deny_all(state: ReviewQueueState) -> Verdict:
     """Return the verdict of `deny all`: a question if several proposals wait."""
     ids = tuple(item.id for item in state.waiting)
     if not ids:
@@ -276,18 +278,18 @@ def _quote(texts: Sequence[str]) -> str:
     return f"“{line if len(line) <= _MAX_QUOTED_CHARACTERS else line[: _MAX_QUOTED_CHARACTERS - 1].rstrip() + '…'}”"
 
 
-def _describe_doubts(state: ReviewState, proposal: Proposal) -> list[str]:
+def _describe_doubts(state: ReviewQueueState, proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
     return list(filter(None, (*find_bulk_approval_caveats(proposal), describe_failed_checks(state, proposal.id))))
 
 
-def describe_failed_checks(state: ReviewState, proposal: str) -> str:
+def describe_failed_checks(state: ReviewQueueState, proposal: str) -> str:
     """Return the failed checks: `the check tests fails (3 failed, 0 before)`; empty if none."""
     checked = state.checks.get(proposal)
     return ", ".join(f"the check {one.name} fails ({one.summary})" for one in checked.new_failures) if checked else ""
 
 
-def _describe_unseen(state: ReviewState, proposal: Proposal) -> list[str]:
+def _describe_unseen(state: ReviewQueueState, proposal: Proposal) -> list[str]:
     """Return in a few words how much of it was never on screen; empty if nothing."""
     missing = state.unseen_parts(proposal)
     if not missing.lines:
@@ -304,7 +306,7 @@ def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
     return f"{whole} {'was' if unseen.lines == 1 else 'were'} never on screen ({files})"
 
 
-def describe_reproduced_files(proposal: Proposal, unseen: UnseenParts) -> str:
+def describe_seen_and_reproduced_files(proposal: Proposal, unseen: UnseenParts) -> str:
     """Return how many files were seen of a proposal whose command gave the same result twice.
 
     `3 of 412 files of P9 were on screen; the rest is what “make fmt” gave twice, byte for byte`.

@@ -17,7 +17,7 @@ from app.attestation.review_policy import read_committed_policy
 from app.attestation.signed_statement import (
     ReviewCheckResult,
     ReviewedFile,
-    ReviewHunkEvidence,
+    ReviewHunkTestEvidence,
     ReviewOrigin,
     SignedReview,
     find_signing_key,
@@ -37,7 +37,7 @@ from app.git.blobs import (
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed, read_git_author_identity
 from app.proposals.decide.commit_trailers import (
-    FileDecision,
+    FileWriteDecision,
     agent_and_model,
     blame_lines,
     commit_proposal,
@@ -222,12 +222,14 @@ def to_signed_review(
     )
 
 
-def _signed_evidence(fact: RecordedTestEvidence | None) -> tuple[ReviewHunkEvidence, ...]:
+def _signed_evidence(fact: RecordedTestEvidence | None) -> tuple[ReviewHunkTestEvidence, ...]:
     """Return the evidence in the signed form."""
     if fact is None:
         return ()
     return tuple(
-        ReviewHunkEvidence(path=hunk.path, hunk=hunk.hunk, verdict=hunk.verdict, tests=hunk.tests, check=fact.check)
+        ReviewHunkTestEvidence(
+            path=hunk.path, hunk=hunk.hunk, verdict=hunk.verdict, tests=hunk.tests, check=fact.check
+        )
         for hunk in fact.hunks
     )
 
@@ -333,12 +335,12 @@ def _git_mode(recorded: str) -> str:
 
 def _find_decisions(
     runtime: OpenWorkspace, borrowed: BorrowedRepository, changed: Sequence[TreeDiffEntry]
-) -> dict[str, list[FileDecision]]:
+) -> dict[str, list[FileWriteDecision]]:
     """Return the decisions behind each changed file, by its path from the top of the repository."""
     entries = RecordStore(runtime.database, runtime.name).entries()
     recorded_paths = {file.path for entry in entries for file in entry.files}
     prefix = borrowed.path_prefix
-    decisions_by_path: dict[str, list[FileDecision]] = {}
+    decisions_by_path: dict[str, list[FileWriteDecision]] = {}
     for pair in changed:
         if pair.path.startswith(prefix):
             blob = pair.after.blob if pair.after else ""
@@ -375,7 +377,7 @@ def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, A
 
 
 def _entries_since_parents(
-    changed: Sequence[TreeDiffEntry], decisions_by_path: Mapping[str, Sequence[FileDecision]]
+    changed: Sequence[TreeDiffEntry], decisions_by_path: Mapping[str, Sequence[FileWriteDecision]]
 ) -> Iterator[DecisionRecordEntry]:
     """Yield the decisions between a commit's parents and the commit; older ones were signed with earlier commits."""
     for path, steps in decisions_by_path.items():
@@ -388,7 +390,7 @@ def _entries_since_parents(
 
 
 def _make_git_ai_note(
-    runtime: OpenWorkspace, commit: str, decisions_by_path: dict[str, list[FileDecision]]
+    runtime: OpenWorkspace, commit: str, decisions_by_path: dict[str, list[FileWriteDecision]]
 ) -> tuple[str, int]:
     """Return the note in git-ai's format, and how many lines it attributes.
 

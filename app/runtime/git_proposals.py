@@ -9,7 +9,7 @@ from app.attestation.commit_verification import CommitVerifier, describe_signers
 from app.attestation.review_notes import REVIEWS
 from app.attestation.review_policy import read_committed_policy
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitRangeChanges, create_commit_on_head, read_range_changes, read_worktree_changes
+from app.git.commits import CommitRangeChanges, create_unreferenced_commit, read_range_changes, read_worktree_changes
 from app.git.remotes import (
     PROPOSAL_REFERENCES,
     default_remote,
@@ -124,7 +124,7 @@ def push_proposal(
         remote = remote or default_remote(borrowed)
         remote_url(borrowed, remote, pushing=True)
         message = f"{make_commit_message(proposal)}\n\nSignoff-Proposal: {proposal.id}\n"
-        commit = create_commit_on_head(borrowed, changes, message, runtime.workspace.read_limit)
+        commit = create_unreferenced_commit(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSAL_REFERENCES}{name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
         entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)

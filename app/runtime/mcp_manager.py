@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.config.settings import Settings
 from app.runtime.open_workspace import OpenWorkspace
 from app.tools.base.contract import Tool
-from app.tools.tool_registry import AdditionalTools, ToolSource, UnavailableServer
+from app.tools.tool_registry import AdditionalTools, ToolSource, UnavailableMcpServer
 
 if TYPE_CHECKING:
     from app.mcp_client.configured_servers import ConfiguredServers
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MAX_CONFIGURATION_WAIT_SECONDS = 5.0
 """Seconds that `offered_tools` waits until the configuration files are read."""
 _SERVERS_UNKNOWN = "It is not known yet which MCP servers there are"
-_NOT_FOUND_YET = UnavailableServer(
+_NOT_FOUND_YET = UnavailableMcpServer(
     "",
     "starting",
     "the files that name MCP servers are still being read",
@@ -82,7 +82,7 @@ class McpManager(ToolSource):
         return self.servers.startup_wait_label if self.servers is not None else ""
 
     @property
-    def unavailable_servers(self) -> Sequence[UnavailableServer]:
+    def unavailable_servers(self) -> Sequence[UnavailableMcpServer]:
         """Return the enabled servers that can't be used now."""
         if not self.found.is_set():
             return (_NOT_FOUND_YET,)
@@ -112,11 +112,11 @@ class McpManager(ToolSource):
         )
 
     def _make_servers(self) -> "McpServers":
-        from app.mcp_client.mcp_servers import McpServers, ServerEnvironment
+        from app.mcp_client.mcp_servers import McpServerContext, McpServers
         from app.mcp_client.token_store import TokenStore
 
         runtime = self._runtime
-        server_environment = ServerEnvironment(
+        server_environment = McpServerContext(
             lambda: runtime.sandbox,
             runtime.workspace.root,
             runtime.environment,

@@ -26,11 +26,11 @@ from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
 from app.conversation.payload.render_trials import make_chat_template_trials
 from app.llm.capabilities.model_list import ListedModel, find_price
-from app.llm.capabilities.profiles import ProfileError, resolve_profile
+from app.llm.capabilities.profiles import InvalidProfileSetting, resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import STANDARD_RETRY, RetryPolicy
 from app.llm.transport import Timeouts
-from app.llm.values.endpoint import is_private, parse_base_url
+from app.llm.values.endpoint import is_private, split_base_url_and_secrets
 from app.llm.values.requests_and_updates import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace
@@ -111,12 +111,12 @@ def connect_model(
     """Return a client for the configured endpoint, with its learned profile. Raises ModelNotConfigured."""
     settings = settings or runtime.settings
     endpoint = make_endpoint(settings, runtime.setting_origin)
-    cache = ProfileStore(runtime.sessions)
+    cache = LearnedProfileStore(runtime.sessions)
     overrides = settings.with_model_tables.profile_overrides
     _check_model_tables(settings.models)
     try:
         profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
-    except ProfileError as error:
+    except InvalidProfileSetting as error:
         raise ModelNotConfigured(str(error)) from error
 
     def another(model: str, effort: str) -> ModelClient:
@@ -153,7 +153,7 @@ def _check_model_tables(tables: Mapping[str, ModelTable]) -> None:
     for name, table in tables.items():
         try:
             resolve_profile("", name, overrides=table.profile)
-        except ProfileError as error:
+        except InvalidProfileSetting as error:
             raise ModelNotConfigured(f"models.{escape_unsafe(name, keep='')}.{error}") from error
 
 
@@ -308,7 +308,7 @@ class OtherSessionLogWriter:
         return OtherSession(self._store.get(session_id).title, is_session_open(self._dirs.session_lock(session_id)))
 
 
-class ProfileStore:
+class LearnedProfileStore:
     """Stores learned profiles of endpoints; implements `app.llm.capabilities.profiles.CorrectionStore`.
 
     Storage errors are ignored: the profile is then learned again.
@@ -333,9 +333,9 @@ class ProfileStore:
 _PICKED_MODEL_PREFIX = "picked_model "
 
 
-def endpoint_name(settings: Settings) -> str:
+def endpoint_url_without_credentials(settings: Settings) -> str:
     """Return the endpoint's URL without credentials, to show and to store."""
-    return parse_base_url(find_base_url(settings)).url
+    return split_base_url_and_secrets(find_base_url(settings)).url
 
 
 def read_picked_model(store: SessionStore, endpoint: str) -> str:
@@ -356,7 +356,9 @@ def settings_with_picked_model(runtime: OpenWorkspace) -> Settings:
     settings = runtime.settings
     if settings.model or not settings.has_endpoint:
         return settings
-    return settings.model_copy(update={"model": read_picked_model(runtime.sessions, endpoint_name(settings))})
+    return settings.model_copy(
+        update={"model": read_picked_model(runtime.sessions, endpoint_url_without_credentials(settings))}
+    )
 
 
 def describe_model_origin(runtime: OpenWorkspace, settings: Settings) -> str:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from app.automation.check_runner import CheckRunner
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.command_reproducer import CommandReproducer
-    from app.automation.evidence.evidence_runner import EvidenceRunner
-    from app.automation.evidence.proposal_evidence import ReproductionResult
+    from app.automation.evidence.evidence_runner import HunkTestEvidenceCollector
+    from app.automation.evidence.proposal_evidence import CommandReproductionResult
     from app.config.config_tables import HookTable
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
-    from app.prompts.skills import Skills
+    from app.prompts.skills import SkillCatalogue
     from app.proposals.proposal_service import ProposalService
     from app.proposals.values.models import Proposal
     from app.sandbox.captured_changes import PathChange, PendingFiles
@@ -126,7 +126,7 @@ class OpenWorkspace:
     environment: Mapping[str, str] = field(default_factory=dict)
     hook_dispatcher: HookDispatcher = field(init=False, repr=False)
     """Runs hooks for writes to the stores."""
-    skills: "Skills | None" = None
+    skills: "SkillCatalogue | None" = None
     """The skills in the system prompt of the session that was opened last."""
     trace_file: "TraceFileWriter | None" = None
     """Writes a trace of each opened session."""
@@ -136,7 +136,7 @@ class OpenWorkspace:
     _service: "ProposalService | None" = None
     _sandbox: "Sandbox | None" = None
     _checks: "CheckRunner | None" = None
-    _evidence: "EvidenceRunner | None" = None
+    _evidence: "HunkTestEvidenceCollector | None" = None
     _creation_lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -217,11 +217,11 @@ class OpenWorkspace:
             raise ConfigError(str(error)) from error
 
     def check_unread_limit(self) -> None:
-        """Raise TooManyUnreadLines if more lines wait unread than the reading budget allows."""
-        from app.proposals.values.proposal_errors import TooManyUnreadLines
+        """Raise TooManyUnreadLinesToStage if more lines wait unread than the reading budget allows."""
+        from app.proposals.values.proposal_errors import TooManyUnreadLinesToStage
 
         if (limit := self.unread_limit()) and (unread := self.seen_lines_store.unread_line_count()) > limit:
-            raise TooManyUnreadLines(unread)
+            raise TooManyUnreadLinesToStage(unread)
 
     @property
     def seen_lines_store(self) -> "SeenLinesStore":
@@ -254,14 +254,14 @@ class OpenWorkspace:
         """Return whether a command runs directly on the files; first restore what an interrupted one left."""
         if not self.dirs.runs.exists():
             return False
-        from app.sandbox.workspace_backup import WorkspaceInUse, make_workspace_backup
+        from app.sandbox.workspace_backup import InPlaceCommandAlreadyRunning, make_workspace_backup
 
         if not make_workspace_backup(self.workspace.root, self.dirs.runs).marker_file.exists():
             return False
         try:
             if line := self.sandbox.restore_after_crash(wait_for_lock=False):
                 self.service.notify(line)
-        except WorkspaceInUse:
+        except InPlaceCommandAlreadyRunning:
             return True
         return False
 
@@ -346,7 +346,7 @@ class OpenWorkspace:
 
         return CommandReproducer(self.checks, self.service, self.tree_id)
 
-    async def reproduce(self, proposal_id: str) -> "ReproductionResult":
+    async def reproduce(self, proposal_id: str) -> "CommandReproductionResult":
         """Run the command of a waiting proposal again; if the result replaces the proposal's, add a note for its
         model.
 
@@ -369,15 +369,15 @@ class OpenWorkspace:
             self.sessions.append_events(session, [rerun_replaced_proposal_note(proposal_id, paths)])
 
     @property
-    def evidence(self) -> "EvidenceRunner":
+    def evidence(self) -> "HunkTestEvidenceCollector":
         """Return the runner that collects evidence."""
-        from app.automation.evidence.evidence_runner import EvidenceRunner
-        from app.review.review_stores import EvidenceStore
+        from app.automation.evidence.evidence_runner import HunkTestEvidenceCollector
+        from app.review.review_stores import ProposalEvidenceStore
 
         with self._creation_lock:
             if self._evidence is None:
-                store = EvidenceStore(self.sessions)
-                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace, store)
+                store = ProposalEvidenceStore(self.sessions)
+                self._evidence = HunkTestEvidenceCollector(self.checks, self.service, self.workspace, store)
             return self._evidence
 
     @property
@@ -399,7 +399,7 @@ class OpenWorkspace:
 
     def parents_with_pending_proposals(self) -> list[str]:
         """Return the folders above this workspace that are workspaces themselves and have waiting proposals."""
-        return at_rest.parents_with_pending_proposals(self.database, self.name)
+        return at_rest.parent_workspaces_with_pending_proposals(self.database, self.name)
 
     def reload(self) -> "Configuration":
         """Read the configuration files again, with the trust that the user has given by now. Raises ConfigError."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from app.conversation.events import CommandInvocation
 from app.keys.actions import ACTIONS
-from app.llm.endpoint_doctor import EndpointFinding
+from app.llm.endpoint_doctor import DoctorCheckResult
 from app.prompts.custom_commands import (
     CommandCatalogue,
     FoundCommands,
@@ -15,13 +15,13 @@ from app.prompts.custom_commands import (
     find_user_commands,
     find_workspace_commands,
 )
-from app.prompts.skills import Skills, find_skills
+from app.prompts.skills import SkillCatalogue, find_skills
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.quantities import format_count
 from app.workspace import trust
 
 
-def load_skills(runtime: OpenWorkspace) -> Skills:
+def load_skills(runtime: OpenWorkspace) -> SkillCatalogue:
     """Read all skills from their files. Blocks on the disk."""
     folders = [("skills", runtime.dirs.skills)]
     if home := runtime.environment.get("HOME"):
@@ -90,7 +90,7 @@ def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
     return find_user_commands(folders)
 
 
-def check_commands_skills_and_hooks(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
+def check_commands_skills_and_hooks(runtime: OpenWorkspace) -> Iterator[DoctorCheckResult]:
     """Yield one finding each on commands, skills and hooks, if there are any. Blocks on the disk; raises
     StorageError."""
     catalogue = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})
@@ -101,16 +101,16 @@ def check_commands_skills_and_hooks(runtime: OpenWorkspace) -> Iterator[Endpoint
             f"{len(catalogue.untrusted)} of this workspace await /trust" if catalogue.untrusted else "",
             *problems,
         ]
-        yield EndpointFinding("own_commands", not problems, "; ".join(filter(None, facts)))
+        yield DoctorCheckResult("own_commands", not problems, "; ".join(filter(None, facts)))
     skills = load_skills(runtime)
     if skills.by_name or skills.problems:
         facts = [f"{len(skills.by_name)} for the model to read" if skills.by_name else "", *skills.problems]
-        yield EndpointFinding("skills", not skills.problems, "; ".join(filter(None, facts)))
+        yield DoctorCheckResult("skills", not skills.problems, "; ".join(filter(None, facts)))
     hooks = runtime.settings.hook
     has_untrusted_hooks = "hook" in runtime.configuration.untrusted
     if hooks or has_untrusted_hooks:
         facts = [f"on {hook.on}: {' '.join(hook.run.split())}" for hook in hooks]
-        yield EndpointFinding(
+        yield DoctorCheckResult(
             "hooks",
             True,
             "; ".join([*facts, *(["those of this workspace await /trust"] if has_untrusted_hooks else [])]),

@@ -47,7 +47,7 @@ class ProposalReviewReport(Struct, frozen=True):
     patch: str
     decisions: Sequence[RecordedDecision]
     """Oldest first."""
-    denied_parts: "Sequence[DeniedPartText]" = ()
+    denied_parts: "Sequence[DeniedPartLines]" = ()
     """Parts that were denied while other parts of the same file were not."""
     side_questions: Sequence[SideExchange] = ()
     """Side questions of the user with the model's answers; they are not part of any decision."""
@@ -84,7 +84,7 @@ class ProposalReviewReport(Struct, frozen=True):
         return [comment for decision in self.decisions for comment in decision.words.comments]
 
 
-class DeniedPartText(Struct, frozen=True):
+class DeniedPartLines(Struct, frozen=True):
     """A denied part of a file: the lines without it and with it."""
 
     path: str
@@ -110,7 +110,7 @@ def make_proposal_review_report(runtime: OpenWorkspace, proposal_id: str) -> Pro
     )
 
 
-def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[DeniedPartText]:
+def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[DeniedPartLines]:
     def lines(version: FileVersion | None) -> tuple[str, ...]:
         data = runtime.proposals.read_blob(version.sha256) if version is not None else b""
         return tuple(data.decode("utf-8", "surrogateescape").splitlines())
@@ -118,7 +118,7 @@ def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[Denied
     for part in change.denied:
         # If nothing else in the file waited, compare with the result of the file.
         without = part.after if part.after != part.before else change.result
-        yield DeniedPartText(change.path, lines(without), lines(part.before))
+        yield DeniedPartLines(change.path, lines(without), lines(part.before))
 
 
 def describe_recorded_decision(decision: RecordedDecision) -> list[str]:

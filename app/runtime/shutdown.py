@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from app.runtime.terminal_at_start import LEAVE_ALTERNATE_SCREEN, SHOW_CURSOR, read_terminal_attributes
+from app.runtime.terminal_at_start import LEAVE_ALTERNATE_SCREEN, SHOW_CURSOR, original_terminal_attributes
 
 PATIENCE = 1.8
 """Seconds that an orderly exit may take."""
@@ -89,7 +89,7 @@ def _make_terminal_restorer() -> Callable[[], None]:
 
     try:
         descriptor = sys.__stderr__.fileno() if sys.__stderr__ else 2
-        attributes = read_terminal_attributes(descriptor)
+        attributes = original_terminal_attributes(descriptor)
     except (OSError, termios.error):
         return lambda: None
 

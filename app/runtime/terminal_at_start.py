@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 ENTER_ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 SHOW_CURSOR, _HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
@@ -111,7 +111,7 @@ def pop_typed_lines() -> str:
     return lines.decode("utf-8", "ignore")
 
 
-def read_terminal_attributes(terminal: int) -> list[Any]:
+def original_terminal_attributes(terminal: int) -> list[Any]:
     """Return the original attributes of a terminal, given its descriptor. Raises termios.error if it is none."""
     return _original_attributes if _original_attributes is not None else termios.tcgetattr(terminal)
 
@@ -127,7 +127,7 @@ def _show_picture(pictures: Path, theme: str | None) -> None:
 def _read_picture(path: Path) -> bytes:
     """Return a saved picture; empty if there is none."""
     with suppress(OSError):
-        return read_file(path, _MAX_PICTURE_BYTES)[0]
+        return read_regular_file(path, _MAX_PICTURE_BYTES)[0]
     return b""
 
 

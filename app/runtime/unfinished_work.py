@@ -33,7 +33,7 @@ def recover_interrupted_work(runtime: OpenWorkspace, *, patience: float = PATIEN
         One line for the user for each completed or failed item.
     """
     lines = runtime.service.recover()
-    lines += stage_captured_edits(runtime)
+    lines += stage_agent_edits_captured_by_hooks(runtime)
     with suppress(OSError):
         if runtime.dirs.runs.exists() and (line := runtime.sandbox.restore_after_crash()):
             lines.append(line)
@@ -130,7 +130,7 @@ def _hunk_outcomes(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutco
                 yield HunkOutcome(path=change.path, hunk=hunk.id, header=header, landed=landed, reason=reason)
 
 
-def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
+def stage_agent_edits_captured_by_hooks(runtime: OpenWorkspace) -> list[str]:
     """Stage captured edits that are not staged yet.
 
     Returns:

@@ -49,7 +49,7 @@ class ChangedPathWithSize(Struct, frozen=True):
     is_deleted: bool = False
 
 
-class CapturedChanges(Struct, frozen=True):
+class CommandFileChanges(Struct, frozen=True):
     """The changes that a command has made."""
 
     touched: tuple[ChangedPathWithSize, ...] = ()

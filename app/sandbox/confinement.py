@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from app.sandbox.captured_changes import CapturedChanges, IgnoredPathsWriteBackReport, PathChange
+from app.sandbox.captured_changes import CommandFileChanges, IgnoredPathsWriteBackReport, PathChange
 from app.sandbox.process import Output, ProcessResult
 
 
@@ -67,7 +67,7 @@ class ChangedByCommandAndOtherProgram(Exception):
 class WorkspaceChangesWithWriteBack(Protocol):
     """Reads what programs changed in the workspace with pending changes applied; writes back ignored paths."""
 
-    async def find_changes(self) -> CapturedChanges:
+    async def find_changes(self) -> CommandFileChanges:
         """Return the changes so far. Raises OSError."""
         ...
 
@@ -84,7 +84,7 @@ class WorkspaceChangesWithWriteBack(Protocol):
         ...
 
 
-class SandboxRun(WorkspaceChangesWithWriteBack, Protocol):
+class SandboxedWorkspace(WorkspaceChangesWithWriteBack, Protocol):
     """The workspace with pending changes applied, in which commands run."""
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:

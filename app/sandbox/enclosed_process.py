@@ -84,7 +84,7 @@ _LOADER = (
 """Imports `sandbox_init.py` as a module, so that Python caches its bytecode; a script is compiled at each start."""
 
 
-class StepFailed(StartFailed):
+class SandboxStepFailed(StartFailed):
     """A preparation step before the program failed; the program has not run."""
 
     def __init__(self, step: str, number: int) -> None:
@@ -124,7 +124,7 @@ async def run_enclosed(
             first.
 
     Raises:
-        StepFailed: A step failed.
+        SandboxStepFailed: A step failed.
         StartFailed: The program could not be started.
     """
     reader, writer = os.pipe()
@@ -151,7 +151,7 @@ async def run_enclosed(
             hit = limits.describe_reached_limit(limit, code)
             return ProcessResult(code, started.seconds, started.timed_out, left == "1", hit, refused == "1")
         case ["failed", step, number]:
-            raise StepFailed(step, int(number))
+            raise SandboxStepFailed(step, int(number))
         case _:
             # Without a filter and with a Landlock older than version 6, the program can kill the watcher.
             await asyncio.to_thread(kill_marked_processes, environment[MARKER_VARIABLE])
@@ -267,7 +267,7 @@ class PersistentProcess:
             return f"exit code {code}"
         match (await self._report.read()).decode("utf-8", "replace").split():
             case [*_, "failed", step, number]:
-                return str(StepFailed(step, int(number)))
+                return str(SandboxStepFailed(step, int(number)))
             case [*_, "exit", status, _, limit, _]:
                 code = os.waitstatus_to_exitcode(int(status))
                 if reason := self._limits.describe_reached_limit(limit, code):

@@ -102,7 +102,7 @@ def command_environment_digest(environment: Mapping[str, str], extra_variables: 
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def user_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
+def configured_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
     """Return a command's variables plus those of the desktop, for a program that the user configured."""
     return command_environment(environment, marker, _DESKTOP_NAMES)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink
-from app.workspace.reading import have_same_bytes, read_file
+from app.workspace.reading import have_same_bytes, read_regular_file
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD = -100
@@ -143,7 +143,7 @@ def read_file_or_link(path: Path, limit: int) -> FileOrLink | None:
             return FileOrLink(os.fsencode(path.readlink()), LINK_MODE)
         if not stat.S_ISREG(facts.st_mode):
             return None
-        data, facts = read_file(path, limit)
+        data, facts = read_regular_file(path, limit)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return FileOrLink(data, stat.S_IMODE(facts.st_mode))

@@ -26,11 +26,11 @@ from app.sandbox.files_and_links import (
     has_same_content,
     rename_without_replacing,
 )
-from app.sandbox.path_policy import SQLITE_SUFFIXES, is_bytecode, list_folder, path_stat
+from app.sandbox.path_policy import SQLITE_SUFFIXES, is_bytecode, list_folder, stat_fingerprint
 from app.sandbox.run_folders import move_to_unused_workspace_path, remove_tree
 from app.sandbox.upper_layer import is_opaque, is_whiteout
 from app.workspace.path_rules import is_folder_path_too_deep_or_long
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OVERLAY_ATTRIBUTE_PREFIX = "user.overlay."
@@ -102,7 +102,7 @@ class _FileToWrite(Struct):
         if self.replaced is None or self.there is None:
             return True
         # Ignore the ctime, which the move has changed.
-        now, then = path_stat(self.replaced.lstat()), path_stat(self.there)
+        now, then = stat_fingerprint(self.replaced.lstat()), stat_fingerprint(self.there)
         return replace(now, changed=then.changed) == then
 
 
@@ -373,7 +373,7 @@ class IgnoredFileWriter(Struct):
                         )
                 for leaf in leaves:
                     now = at.stat(leaf.name)
-                    if (now and path_stat(now)) != (leaf.there and path_stat(leaf.there)):
+                    if (now and stat_fingerprint(now)) != (leaf.there and stat_fingerprint(leaf.there)):
                         return _CHANGED_REASON
                 for leaf in changed:
                     self._swap_in_version(at, leaf, stack)
@@ -609,7 +609,7 @@ def _was_copied_up(path: Path) -> bool:
 
 def _is_sqlite(path: Path) -> bool:
     try:
-        return read_file(path, len(_SQLITE_HEADER), head=True)[0] == _SQLITE_HEADER
+        return read_regular_file(path, len(_SQLITE_HEADER), head=True)[0] == _SQLITE_HEADER
     except OSError:
         return False
 

@@ -15,14 +15,14 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from app.sandbox.captured_changes import CapturedChanges, IgnoredPathsWriteBackReport, PathChange, PendingFiles
+from app.sandbox.captured_changes import CommandFileChanges, IgnoredPathsWriteBackReport, PathChange, PendingFiles
 from app.sandbox.confinement import can_block_abstract_sockets
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.outside_access import OutsideAccess, is_in_any_folder
-from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
+from app.sandbox.path_policy import PathPolicy, StatFingerprint, stat_fingerprint
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
-from app.sandbox.run_folders import CacheLayers, FileVersionsNotWrittenBack, remove_tree
+from app.sandbox.run_folders import CacheOverlayFolders, FileVersionsNotWrittenBack, remove_tree
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
@@ -34,7 +34,7 @@ _MOUNT_TABLE = Path("/proc/self/mountinfo")
 _ESCAPED_CHARACTER = re.compile(rb"\\([0-7]{3})")
 
 
-class LayerFolders(Struct, frozen=True):
+class OverlayFolders(Struct, frozen=True):
     """The folders behind one overlay of a workspace; all of them lie in signoff's state folder."""
 
     run: Path
@@ -43,10 +43,10 @@ class LayerFolders(Struct, frozen=True):
     """Upper folder of the overlay over the workspace."""
     temporary: Path
     """Parent of the private folders that replace the temporary folders for a command."""
-    caches: CacheLayers
+    caches: CacheOverlayFolders
 
 
-def mount_steps(root: Path, folders: LayerFolders, access: OutsideAccess, policy: PathPolicy) -> list[str]:
+def mount_steps(root: Path, folders: OverlayFolders, access: OutsideAccess, policy: PathPolicy) -> list[str]:
     """Return the steps that set up a mount namespace for a command.
 
     Args:
@@ -78,7 +78,7 @@ class _MountStep(Struct, frozen=True):
 
 
 def _list_mounts(
-    root: Path, folders: LayerFolders, access: OutsideAccess, policy: PathPolicy
+    root: Path, folders: OverlayFolders, access: OutsideAccess, policy: PathPolicy
 ) -> Iterator[_MountStep]:
     # A new one each time: the kernel refuses a used work folder of a volatile overlay, for example after a crash.
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
@@ -112,7 +112,7 @@ def _list_mounts(
     yield from _hiding_mounts(folders, access)
 
 
-def _temporary_mounts(root: Path, folders: LayerFolders, access: OutsideAccess) -> Iterator[_MountStep]:
+def _temporary_mounts(root: Path, folders: OverlayFolders, access: OutsideAccess) -> Iterator[_MountStep]:
     for number, path in enumerate(access.temporary):
         if path == root:
             continue
@@ -128,7 +128,7 @@ def _temporary_mounts(root: Path, folders: LayerFolders, access: OutsideAccess) 
     yield _MountStep(Path(NEW_CACHES_PATH), ("cover", NEW_CACHES_PATH, str(made)), (made,))
 
 
-def _hiding_mounts(folders: LayerFolders, access: OutsideAccess) -> Iterator[_MountStep]:
+def _hiding_mounts(folders: OverlayFolders, access: OutsideAccess) -> Iterator[_MountStep]:
     empty, nothing = folders.run / "empty", folders.run / "nothing"
     for number, path in enumerate(access.hidden):
         inside = [each for each in access.opened if path in each.parents]
@@ -202,7 +202,7 @@ class OverlayLayer:
     def __init__(
         self,
         workspace: Workspace,
-        folders: LayerFolders,
+        folders: OverlayFolders,
         access: OutsideAccess,
         variables: Mapping[str, str],
         kept_versions: FileVersionsNotWrittenBack,
@@ -231,7 +231,7 @@ class OverlayLayer:
         """Return the steps of `sandbox_init.py` that mount the layer for one program. Raises OSError."""
         return mount_steps(self._root, self._folders, self._access, self._policy)
 
-    async def find_changes(self) -> CapturedChanges:
+    async def find_changes(self) -> CommandFileChanges:
         """Return the changes so far. Raises OSError."""
         return await asyncio.to_thread(self._upper.find_changes, self._policy)
 
@@ -243,7 +243,7 @@ class OverlayLayer:
         """Write ignored paths back to the workspace, except for files that another program has changed there.
 
         Args:
-            paths: Ignored paths, as in `CapturedChanges.ignored_paths`.
+            paths: Ignored paths, as in `CommandFileChanges.ignored_paths`.
             dry_run: Change nothing, and only report what would be written.
         """
         writer = IgnoredFileWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry_run)
@@ -251,7 +251,7 @@ class OverlayLayer:
         return await run_shielded(asyncio.to_thread(writer.write, paths))
 
 
-class OverlayRun(OverlayLayer):
+class OverlaySandboxedWorkspace(OverlayLayer):
     """A layer for commands that run to their end, one after the other."""
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
@@ -274,7 +274,7 @@ class OverlayRun(OverlayLayer):
 class PersistentOverlay(OverlayLayer):
     """A layer for one program that keeps running while pending changes are added and removed."""
 
-    _seen: Mapping[str, PathStat] = MappingProxyType({})
+    _seen: Mapping[str, StatFingerprint] = MappingProxyType({})
 
     def replace_contents(self, pending: PendingFiles) -> None:
         """Replace the contents of the layer by these changes; the caller must remount the program. Raises OSError."""
@@ -295,14 +295,14 @@ class PersistentOverlay(OverlayLayer):
         """Return the paths that were written since the last `mark_seen`, sorted. Raises OSError."""
         return [path for path, facts in self._written_stats().items() if facts != self._seen.get(path)]
 
-    def _written_stats(self) -> dict[str, PathStat]:
+    def _written_stats(self) -> dict[str, StatFingerprint]:
         found = self._upper.find_changes(self._policy)
         return {change.path: _path_stat(self._layer / change.path) for change in found.touched}
 
 
-def _path_stat(path: Path) -> PathStat:
+def _path_stat(path: Path) -> StatFingerprint:
     """Return the stat of a path of the layer; all fields are 0 if the path or a parent folder is missing."""
     try:
-        return path_stat(path.lstat())
+        return stat_fingerprint(path.lstat())
     except (FileNotFoundError, NotADirectoryError):
-        return PathStat(0, 0, 0, 0, 0)
+        return StatFingerprint(0, 0, 0, 0, 0)

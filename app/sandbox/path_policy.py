@@ -13,7 +13,7 @@ from msgspec import Struct
 from app.sandbox.captured_changes import PendingFiles, WrittenIgnoredPath
 from app.workspace.git_repository import find_repository
 from app.workspace.ignore import (
-    IgnoreFile,
+    FolderIgnorePatterns,
     Rules,
     compile_ignore_patterns,
     is_ignored,
@@ -28,7 +28,7 @@ from app.workspace.path_rules import (
     is_folder_path_too_deep_or_long,
 )
 from app.workspace.paths import Workspace
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 _MAX_INDEX_BYTES = 1 << 30
 _ENTRY_BYTES = 62
@@ -45,7 +45,7 @@ def tracked_paths(root: Path) -> list[str]:
     if found is None:
         return []
     try:
-        data, _ = read_file(found.folder / "index", _MAX_INDEX_BYTES)
+        data, _ = read_regular_file(found.folder / "index", _MAX_INDEX_BYTES)
         names = _parse_index_paths(data, _uses_sha256(found.shared))
     except (OSError, IndexError, ValueError):
         return []
@@ -54,7 +54,7 @@ def tracked_paths(root: Path) -> list[str]:
 
 
 def _uses_sha256(shared: Path) -> bool:
-    config, _ = read_file(shared / "config", 1 << 20, head=True)
+    config, _ = read_regular_file(shared / "config", 1 << 20, head=True)
     return b"objectformat = sha256" in config.lower()
 
 
@@ -126,7 +126,11 @@ class GitIgnoreRules:
         if not self._is_frozen and (patterns := read_ignore_file_text(self._root / folder / IGNORE_FILE_NAME)):
             self._patterns[folder] = patterns
         patterns = self._patterns.get(folder, "")
-        return (IgnoreFile(compile_ignore_patterns(patterns), len(folder) + 1 if folder else 0),) if patterns else ()
+        return (
+            (FolderIgnorePatterns(compile_ignore_patterns(patterns), len(folder) + 1 if folder else 0),)
+            if patterns
+            else ()
+        )
 
     def freeze(self) -> Mapping[str, str]:
         """Stop reading rules: folders whose rules were not read yet have none from now on.
@@ -171,7 +175,7 @@ class GitIgnoreRules:
         instead = os.environ.get("GIT_CONFIG_GLOBAL")
         for config in (home / ".gitconfig", configs / "config") if instead is None else (Path(instead),):
             try:
-                text = read_file(config, 1 << 20, head=True)[0].decode("utf-8", "replace")
+                text = read_regular_file(config, 1 << 20, head=True)[0].decode("utf-8", "replace")
             except OSError:
                 continue
             if found := _EXCLUDES_FILE.search(text):
@@ -276,7 +280,7 @@ _OBJECTS_FOLDER = ".git/objects"
 """Objects are only added, and have no effect without a reference to them."""
 
 
-class PathStat(Struct, frozen=True):
+class StatFingerprint(Struct, frozen=True):
     """The fields of lstat(2) that are compared to detect a change; times in nanoseconds."""
 
     mode: int
@@ -296,14 +300,14 @@ class PathStat(Struct, frozen=True):
         return stat.S_ISREG(self.mode) or stat.S_ISLNK(self.mode)
 
 
-def path_stat(result: os.stat_result) -> PathStat:
+def stat_fingerprint(result: os.stat_result) -> StatFingerprint:
     """Return the compared fields of a stat result."""
-    return PathStat(result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
+    return StatFingerprint(result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
 
 
 def walk_watched_entries(
     root: Path, policy: PathPolicy, locked: set[int], ignored: set[str], *, unlock: bool = False
-) -> Iterator[tuple[str, PathStat]]:
+) -> Iterator[tuple[str, StatFingerprint]]:
     """Yield path and stat of all entries that git does not ignore, of bytecode, and of `.git` without its objects.
 
     Args:
@@ -371,7 +375,7 @@ def list_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
 
 def _walk_below(
     root: Path, folder: str, policy: PathPolicy, locked: set[int], ignored: set[str], *, inside: bool, unlock: bool
-) -> Iterator[tuple[str, PathStat]]:
+) -> Iterator[tuple[str, StatFingerprint]]:
     inode = (root / folder).lstat().st_ino
     if inode in locked:
         return
@@ -395,6 +399,6 @@ def _walk_below(
                 ignored.add(path)
                 continue
             below_ignored = True
-        yield path, path_stat(entry.stat(follow_symlinks=False))
+        yield path, stat_fingerprint(entry.stat(follow_symlinks=False))
         if is_folder and not is_folder_path_too_deep_or_long(path):
             yield from _walk_below(root, path, policy, locked, ignored, inside=below_ignored, unlock=unlock)

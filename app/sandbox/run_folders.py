@@ -229,7 +229,9 @@ def cache_folders(environment: Mapping[str, str]) -> list[Path]:
     return [path for path in existing if not any(path != other and path.is_relative_to(other) for other in existing)]
 
 
-def cache_variables(new_caches: str, environment: Mapping[str, str], layered: Collection[Path]) -> dict[str, str]:
+def cache_redirect_variables(
+    new_caches: str, environment: Mapping[str, str], layered: Collection[Path]
+) -> dict[str, str]:
     """Return variables that move every cache without a layer into a folder that commands may write.
 
     Args:
@@ -248,7 +250,7 @@ def cache_variables(new_caches: str, environment: Mapping[str, str], layered: Co
     return moved
 
 
-class CacheLayers(Struct, frozen=True):
+class CacheOverlayFolders(Struct, frozen=True):
     """The folders behind the overlays over the caches of one command."""
 
     folder: Path
@@ -277,14 +279,14 @@ class CacheLayers(Struct, frozen=True):
             remove_tree(folder)
 
 
-def make_cache_layers(folder: Path) -> CacheLayers:
+def create_cache_overlay_folders(folder: Path) -> CacheOverlayFolders:
     """Create layers in a new folder, which the caller removes. Raises OSError."""
     (folder / _MADE).mkdir(parents=True)
-    return CacheLayers(folder)
+    return CacheOverlayFolders(folder)
 
 
 @contextmanager
-def open_kept_cache_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
+def lock_kept_cache_overlays(folder: Path, fallback: Path) -> Iterator[CacheOverlayFolders]:
     """Lock and yield the layers that are kept in a folder; while another command uses them, empty ones in `fallback`.
 
     The kernel allows one mount of an upper folder at a time; a file lock ensures that.
@@ -298,9 +300,9 @@ def open_kept_cache_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield make_cache_layers(fallback)
+            yield create_cache_overlay_folders(fallback)
             return
-        layers = CacheLayers(folder)
+        layers = CacheOverlayFolders(folder)
         if _is_outdated(folder):
             _clear_folder(folder)
         layers.clear_work()
@@ -313,7 +315,7 @@ def open_kept_cache_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers
         os.close(lock)
 
 
-def prune_cache_layers(folder: Path, *, everything: bool) -> int:
+def prune_kept_cache_overlays(folder: Path, *, everything: bool) -> int:
     """Empty kept layers that no command uses: all, or the outdated ones. Return the number of bytes freed."""
     freed = 0
     for each in folder.glob("*/*"):

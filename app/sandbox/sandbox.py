@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.copies import replace
 from app.sandbox.captured_changes import (
-    CapturedChanges,
+    CommandFileChanges,
     FileOrLink,
     IgnoredPathsWriteBackReport,
     PathChange,
@@ -19,19 +19,19 @@ from app.sandbox.captured_changes import (
 )
 from app.sandbox.confinement import (
     AllowedCommandResources,
+    SandboxedWorkspace,
     SandboxMode,
     SandboxProbeResult,
-    SandboxRun,
     can_filter_syscalls,
     confinement_steps,
     hide_process_memory,
     landlock_version,
     process_limit_problem,
 )
-from app.sandbox.enclosed_process import ProcessLimits, StepFailed, process_limits, run_enclosed
+from app.sandbox.enclosed_process import ProcessLimits, SandboxStepFailed, process_limits, run_enclosed
 from app.sandbox.environment import add_git_settings_for_overlay, command_environment
 from app.sandbox.outside_access import WRITABLE_DEVICES, OutsideAccess, find_outside_access, variables_of_services
-from app.sandbox.overlay_layer import NEW_CACHES_PATH, LayerFolders, OverlayRun, PersistentOverlay
+from app.sandbox.overlay_layer import NEW_CACHES_PATH, OverlayFolders, OverlaySandboxedWorkspace, PersistentOverlay
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.process import (
     MARKER_VARIABLE,
@@ -45,10 +45,10 @@ from app.sandbox.process import (
 )
 from app.sandbox.run_folders import (
     CACHE_FOLDER,
-    cache_variables,
-    make_cache_layers,
-    open_kept_cache_layers,
-    prune_cache_layers,
+    cache_redirect_variables,
+    create_cache_overlay_folders,
+    lock_kept_cache_overlays,
+    prune_kept_cache_overlays,
     remove_stale_folders,
     temporary_run_folder,
     versions_kept_for_workspace,
@@ -57,7 +57,7 @@ from app.sandbox.workspace_backup import WorkspaceBackup, make_workspace_backup
 from app.workspace.paths import Workspace
 
 
-class InPlaceRun:
+class InPlaceSandboxedWorkspace:
     """Runs programs in the workspace itself.
 
     Args:
@@ -119,7 +119,7 @@ class InPlaceRun:
             program, folder=where, environment=environment, seconds=seconds, output=output, end_process=end
         )
 
-    async def find_changes(self) -> CapturedChanges:
+    async def find_changes(self) -> CommandFileChanges:
         """Return the changes so far. Raises OSError."""
         return await asyncio.to_thread(self._workspace_backup.find_changes, self._policy)
 
@@ -187,7 +187,7 @@ class Sandbox:
             return self._probed
 
     @asynccontextmanager
-    async def open_run(self, pending: PendingFiles, *, keep_files: bool = False) -> AsyncIterator[SandboxRun]:
+    async def open_run(self, pending: PendingFiles, *, keep_files: bool = False) -> AsyncIterator[SandboxedWorkspace]:
         """Open the workspace with pending changes applied; changes that were not read are removed at the end.
 
         Args:
@@ -198,7 +198,7 @@ class Sandbox:
             OSError: The folders can't be created, or the files can't be written.
         """
         is_layer = (await self.probe()).mode is SandboxMode.OVERLAY
-        opened: AbstractAsyncContextManager[SandboxRun] = (
+        opened: AbstractAsyncContextManager[SandboxedWorkspace] = (
             self._open_overlay(pending, keep_files=keep_files) if is_layer else self._open_in_place(pending)
         )
         async with opened as run:
@@ -259,14 +259,14 @@ class Sandbox:
         return tuple(Path(os.path.realpath(path)) for path in self._own_folders if path.exists())
 
     @asynccontextmanager
-    async def _open_in_place(self, pending: PendingFiles) -> AsyncIterator[InPlaceRun]:
+    async def _open_in_place(self, pending: PendingFiles) -> AsyncIterator[InPlaceSandboxedWorkspace]:
         guard, policy = self._backup(), PathPolicy(self._workspace, pending)
         async with self._open_run_folders("commands", keep_files=True) as folders:
             with ExitStack() as stack:
                 await run_shielded(asyncio.to_thread(stack.enter_context, guard.locked()))
                 try:
                     await run_shielded(asyncio.to_thread(guard.back_up_and_write_pending, policy, pending))
-                    yield InPlaceRun(
+                    yield InPlaceSandboxedWorkspace(
                         guard,
                         policy,
                         (*self._outside_access().writable, *self._writable_folders(folders)),
@@ -288,7 +288,7 @@ class Sandbox:
             A line for the user; empty if no command was killed.
 
         Raises:
-            WorkspaceInUse: A command is running.
+            InPlaceCommandAlreadyRunning: A command is running.
             OSError: The files can't be written.
         """
         return self._backup().restore_after_crash(
@@ -299,16 +299,18 @@ class Sandbox:
         return make_workspace_backup(self._workspace.root, self._state)
 
     @asynccontextmanager
-    async def _open_overlay(self, pending: PendingFiles, *, keep_files: bool = False) -> AsyncIterator[OverlayRun]:
+    async def _open_overlay(
+        self, pending: PendingFiles, *, keep_files: bool = False
+    ) -> AsyncIterator[OverlaySandboxedWorkspace]:
         async with self._open_run_folders("commands" if keep_files else "", keep_files=keep_files) as folders:
             may = self._outside_access()
             variables = self._command_variables(may, NEW_CACHES_PATH, os.environ, bytecode=keep_files)
-            run = OverlayRun(self._workspace, folders, may, variables, self.kept, self.limits, pending)
+            run = OverlaySandboxedWorkspace(self._workspace, folders, may, variables, self.kept, self.limits, pending)
             await run_shielded(asyncio.to_thread(run.write_pending))
             yield run
 
     @asynccontextmanager
-    async def _open_run_folders(self, kept: str, *, keep_files: bool = False) -> AsyncIterator[LayerFolders]:
+    async def _open_run_folders(self, kept: str, *, keep_files: bool = False) -> AsyncIterator[OverlayFolders]:
         """Create the folders of a run, and remove them at its end.
 
         Args:
@@ -323,7 +325,7 @@ class Sandbox:
                 # In a thread, because there may be many files to remove.
                 await run_shielded(asyncio.to_thread(stack.close))
 
-    def _make_folders(self, stack: ExitStack, kept: str, keep_files: bool) -> LayerFolders:
+    def _make_folders(self, stack: ExitStack, kept: str, keep_files: bool) -> OverlayFolders:
         folder = stack.enter_context(temporary_run_folder(self._state))
         for name in ("upper", "empty"):
             (folder / name).mkdir()
@@ -338,11 +340,11 @@ class Sandbox:
         if kept:
             workspace = hashlib.sha256(os.fsencode(self._workspace.root)).hexdigest()[:16]
             layers = stack.enter_context(
-                open_kept_cache_layers(self._state / CACHE_FOLDER / workspace / kept, folder / "caches")
+                lock_kept_cache_overlays(self._state / CACHE_FOLDER / workspace / kept, folder / "caches")
             )
         else:
-            layers = make_cache_layers(folder / "caches")
-        return LayerFolders(folder, folder / "upper", temporary, layers)
+            layers = create_cache_overlay_folders(folder / "caches")
+        return OverlayFolders(folder, folder / "upper", temporary, layers)
 
     def _outside_access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> OutsideAccess:
         permissions = replace(self.permissions, writable=(*self.permissions.writable, *writable))
@@ -362,12 +364,12 @@ class Sandbox:
         """
         named = (*self.permissions.variables, *variables_of_services(self.permissions.sockets))
         variables = add_git_settings_for_overlay(command_environment(environment, "", named))
-        variables |= cache_variables(made, os.environ, may.caches)
+        variables |= cache_redirect_variables(made, os.environ, may.caches)
         if bytecode and "PYTHONDONTWRITEBYTECODE" not in variables:
             variables["PYTHONPYCACHEPREFIX"] = f"{made}/python"
         return variables
 
-    def _confined_variables(self, folders: LayerFolders, environment: Mapping[str, str]) -> dict[str, str]:
+    def _confined_variables(self, folders: OverlayFolders, environment: Mapping[str, str]) -> dict[str, str]:
         without_layers = find_outside_access(self.permissions, self._own_folders, layered=False)
         variables = self._command_variables(
             without_layers, str(folders.caches.new_caches_folder), environment, bytecode=True
@@ -375,14 +377,14 @@ class Sandbox:
         return {**variables, "TMPDIR": str(folders.temporary)}
 
     @staticmethod
-    def _writable_folders(folders: LayerFolders) -> tuple[Path, ...]:
+    def _writable_folders(folders: OverlayFolders) -> tuple[Path, ...]:
         """Return the folders of a run that a program in place may write."""
         return folders.temporary, folders.caches.new_caches_folder
 
     def _remove_stale_folders(self) -> None:
         """Remove the folders of runs that were killed, and layers over caches that are too old or too large."""
         remove_stale_folders(self._state)
-        prune_cache_layers(self._state / CACHE_FOLDER, everything=False)
+        prune_kept_cache_overlays(self._state / CACHE_FOLDER, everything=False)
 
     async def _find_mode(self) -> SandboxProbeResult:
         if SandboxMode.OVERLAY not in self._modes:
@@ -401,7 +403,7 @@ class Sandbox:
                     ["/bin/sh", "-c", _PROBE_COMMAND], folder=".", seconds=10, output=lambda _: None
                 )
                 found = await run.find_changes()
-        except StepFailed as failed:
+        except SandboxStepFailed as failed:
             if failed.step == "cache-layer" and self._layered:
                 self._layered = False
                 return await self._overlay_problem()

@@ -9,11 +9,11 @@ import os
 import stat
 from pathlib import Path
 
-from app.sandbox.captured_changes import CapturedChanges, ChangedPathWithSize, FileOrLink, PathChange, PendingFiles
+from app.sandbox.captured_changes import ChangedPathWithSize, CommandFileChanges, FileOrLink, PathChange, PendingFiles
 from app.sandbox.confinement import ChangedByCommandAndOtherProgram
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, write_file_or_link
 from app.sandbox.path_policy import PathPolicy, list_folder
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 _OPAQUE_ATTRIBUTE = "user.overlay.opaque"
 _MAX_RULES_BYTES = 4096
@@ -51,7 +51,7 @@ class UpperLayer:
                 place.chmod(stat.S_IMODE(mode))
         self.filled_at = self._folder.stat().st_ctime_ns
 
-    def find_changes(self, policy: PathPolicy) -> CapturedChanges:
+    def find_changes(self, policy: PathPolicy) -> CommandFileChanges:
         """Return the changes that the command has made, reading as few contents as possible. Raises OSError."""
         scan = _LayerScan(self._root, self._folder, self._pending, policy)
         scan.folder("", hidden=False, ignored=False)
@@ -60,7 +60,7 @@ class UpperLayer:
             if leaf is not None and path not in scan.seen and not os.path.lexists(self._folder / path):
                 scan.note_removed_leaf(path)
         touched = [each for path, each in sorted(scan.touched.items()) if self._differs_from_before(path)]
-        return CapturedChanges(tuple(touched), tuple(sorted(scan.left_out)), tuple(sorted(scan.ignored_paths)))
+        return CommandFileChanges(tuple(touched), tuple(sorted(scan.left_out)), tuple(sorted(scan.ignored_paths)))
 
     def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents.
@@ -215,7 +215,7 @@ class _LayerScan:
     def _ignores_itself(cache: Path) -> bool:
         """Return whether a cache contains a `.gitignore` that ignores all of it, as those of pytest and mypy do."""
         try:
-            rules, _ = read_file(cache / ".gitignore", _MAX_RULES_BYTES, head=True)
+            rules, _ = read_regular_file(cache / ".gitignore", _MAX_RULES_BYTES, head=True)
         except OSError:
             return False
         return b"*" in rules.split()

@@ -21,8 +21,8 @@ from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from app.sandbox.captured_changes import (
-    CapturedChanges,
     ChangedPathWithSize,
+    CommandFileChanges,
     FileOrLink,
     PathChange,
     PendingFiles,
@@ -32,9 +32,9 @@ from app.sandbox.files_and_links import has_same_content, read_file_or_link, set
 from app.sandbox.path_policy import (
     GIT_FOLDER,
     PathPolicy,
-    PathStat,
+    StatFingerprint,
     count_changed_ignored_files,
-    path_stat,
+    stat_fingerprint,
     walk_watched_entries,
 )
 from app.sandbox.run_folders import remove_tree
@@ -64,7 +64,7 @@ class TooManyFilesToBackUp(OSError):
         )
 
 
-class WorkspaceInUse(OSError):
+class InPlaceCommandAlreadyRunning(OSError):
     """Another command runs in place in this workspace."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class WorkspaceBackup(Struct):
     root: Path
     store: Path
     """A folder outside the workspace, used only for the backup."""
-    kept: dict[str, PathStat] = field(default_factory=dict)
+    kept: dict[str, StatFingerprint] = field(default_factory=dict)
     """Stat of every file and folder before the command, by path."""
     _names: dict[str, str] = field(default_factory=dict)
     """Name of each file's copy in the store, by path; for a link `>` and its target."""
@@ -85,7 +85,7 @@ class WorkspaceBackup(Struct):
     """Descriptor of the lock while it is held. A process that inherits it holds the lock, too."""
     _pending: PendingFiles = field(default_factory=dict)
     """Changes that were written to the files for the command."""
-    _found: dict[str, PathStat] = field(default_factory=dict)
+    _found: dict[str, StatFingerprint] = field(default_factory=dict)
     """Stat of every path when the command began, pending changes included."""
     _rules: Mapping[str, str] = field(default_factory=dict)
     """git's rules before the command, by folder."""
@@ -106,7 +106,7 @@ class WorkspaceBackup(Struct):
 
     @contextmanager
     def locked(self, *, wait: bool = True) -> Iterator[None]:
-        """Hold the lock; with `wait`, wait up to two seconds for it. Raises WorkspaceInUse."""
+        """Hold the lock; with `wait`, wait up to two seconds for it. Raises InPlaceCommandAlreadyRunning."""
         self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -123,7 +123,7 @@ class WorkspaceBackup(Struct):
             with suppress(BlockingIOError):
                 fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
-        raise WorkspaceInUse
+        raise InPlaceCommandAlreadyRunning
 
     def back_up_and_write_pending(self, policy: PathPolicy, pending: PendingFiles) -> None:
         """Copy new files, create the marker file, and write pending changes to the workspace.
@@ -132,7 +132,7 @@ class WorkspaceBackup(Struct):
             OSError: Not all files could be copied; don't run the command.
         """
         self._load_index()
-        now: dict[str, PathStat] = {}
+        now: dict[str, StatFingerprint] = {}
         size = 0
         self._locked, self._ignored = set(), set()
         for path, facts in walk_watched_entries(self.root, policy, self._locked, self._ignored):
@@ -159,7 +159,7 @@ class WorkspaceBackup(Struct):
         _write_pending(pending, self.root)
         self._found = dict(walk_watched_entries(self.root, policy, self._locked, self._ignored)) if pending else now
 
-    def find_changes(self, policy: PathPolicy) -> CapturedChanges:
+    def find_changes(self, policy: PathPolicy) -> CommandFileChanges:
         """Return the changes that the command has made. Raises OSError."""
         now = self._current_stats(policy)
         touched: list[ChangedPathWithSize] = []
@@ -181,7 +181,7 @@ class WorkspaceBackup(Struct):
             else:
                 there = after is not None and after.is_file_or_link
                 touched.append(ChangedPathWithSize(path, after.size if after and there else 0, not there))
-        return CapturedChanges(tuple(touched), tuple(sorted(left_out)))
+        return CommandFileChanges(tuple(touched), tuple(sorted(left_out)))
 
     def find_changed_ignored(self) -> tuple[WrittenIgnoredPath, ...]:
         """Return ignored files that any program changed meanwhile; call `find_changes` before. Raises OSError."""
@@ -229,7 +229,7 @@ class WorkspaceBackup(Struct):
         self.marker_file.unlink(missing_ok=True)
         return count
 
-    def _current_stats(self, policy: PathPolicy) -> dict[str, PathStat]:
+    def _current_stats(self, policy: PathPolicy) -> dict[str, StatFingerprint]:
         """Return the stat of every path now, also in folders that the command made unreadable. Raises OSError."""
         if self._mode:
             set_mode(self.root, self._mode)
@@ -246,7 +246,7 @@ class WorkspaceBackup(Struct):
             A line for the user; empty if there was no such command.
 
         Raises:
-            WorkspaceInUse: The command is still running.
+            InPlaceCommandAlreadyRunning: The command is still running.
             OSError: The files can't be written.
         """
         if not self.marker_file.exists():
@@ -262,13 +262,13 @@ class WorkspaceBackup(Struct):
             self.restore_files(policy)
         return "A command that ran directly on your files was cut off; every file is as it was before."
 
-    def _path_stat(self, path: str) -> PathStat | None:
+    def _path_stat(self, path: str) -> StatFingerprint | None:
         try:
-            return path_stat((self.root / path).lstat())
+            return stat_fingerprint((self.root / path).lstat())
         except FileNotFoundError:
             return None
 
-    def _has_changed(self, path: str, before: PathStat | None, after: PathStat | None) -> bool:
+    def _has_changed(self, path: str, before: StatFingerprint | None, after: StatFingerprint | None) -> bool:
         if after is None:
             return before is not None and before.is_file_or_link
         if before is None:
@@ -295,7 +295,7 @@ class WorkspaceBackup(Struct):
         kept = read_file_or_link(self.store / name, limit)
         return kept and FileOrLink(kept.data, stat.S_IMODE(facts.mode))
 
-    def _remove_path(self, path: str, facts: PathStat) -> None:
+    def _remove_path(self, path: str, facts: StatFingerprint) -> None:
         place = self.root / path
         if not facts.is_folder:
             place.unlink(missing_ok=True)
@@ -307,7 +307,7 @@ class WorkspaceBackup(Struct):
         with suppress(OSError):
             place.rmdir()
 
-    def _restore_path(self, path: str, before: PathStat) -> bool:
+    def _restore_path(self, path: str, before: StatFingerprint) -> bool:
         """Restore one path; return whether it had changed."""
         place = self.root / path
         if before.is_folder:
@@ -347,7 +347,7 @@ class WorkspaceBackup(Struct):
         try:
             index = json.loads((self.store / _INDEX).read_bytes())
             self._number, self._mode = index["number"], index.get("mode", 0)
-            self.kept = {path: PathStat(*facts) for path, (facts, _) in index["paths"].items()}
+            self.kept = {path: StatFingerprint(*facts) for path, (facts, _) in index["paths"].items()}
             self._names = {path: name for path, (_, name) in index["paths"].items() if name}
             self._pending = dict.fromkeys(index.get("laid", ()))
             self._locked = set(index.get("locked", ()))

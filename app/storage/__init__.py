@@ -5,5 +5,5 @@ class StorageError(Exception):
     """The store cannot be read or written; the message says what to do."""
 
 
-class NoSuchSession(StorageError):
+class SessionNotFoundOrAmbiguous(StorageError):
     """A session id matches no session, or several."""

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, cast
 
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
-from app.storage.seen_lines_store import check_unread_limit
+from app.storage.seen_lines_store import raise_if_too_many_unread_lines
 
 _TURN_RETENTION_SECONDS = 30 * 86_400.0
 """Seconds for which a turn is kept: an agent's session may be resumed later to read a decision."""
@@ -146,7 +146,7 @@ class CapturedEditStore:
             the edits again.
 
         Raises:
-            TooManyUnreadLines: more lines wait unread.
+            TooManyUnreadLinesToStage: more lines wait unread.
         """
         rows = [(*file, file.changed_line_count if unread_limit else 1) for file in files]
         with self._database.transaction() as connection:
@@ -160,7 +160,7 @@ class CapturedEditStore:
                 closed_turn[0] != turn.proposal or dict(captured_texts) != {file.path: file.after for file in before}
             ):
                 return ""
-            check_unread_limit(connection, self._workspace, unread_limit)
+            raise_if_too_many_unread_lines(connection, self._workspace, unread_limit)
             proposal_key = (self._workspace, turn.proposal)
             if not turn.proposal or connection.execute(_SELECT_DECIDED, proposal_key).fetchone():
                 row = connection.execute(RESERVE_PROPOSAL_NUMBER, (self._workspace,)).fetchone()

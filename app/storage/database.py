@@ -392,9 +392,9 @@ def _make_private(path: Path) -> None:
 def _chain_events(connection: sqlite3.Connection) -> None:
     if connection.execute("SELECT 1 FROM decisions LIMIT 1").fetchone():
         # Imported only for this one migration.
-        from app.storage.record_chain import append_unchained_events
+        from app.storage.record_chain import chain_events_of_older_versions
 
-        append_unchained_events(connection)
+        chain_events_of_older_versions(connection)
 
 
 def _describe_error(path: Path, error: Exception) -> str:
@@ -430,7 +430,7 @@ def has_nothing_pending(database: Database, workspace: str) -> bool:
     return not rows[0][0]
 
 
-def parents_with_pending_proposals(database: Database, workspace: str) -> list[str]:
+def parent_workspaces_with_pending_proposals(database: Database, workspace: str) -> list[str]:
     """Return the folders above a workspace that are workspaces themselves and have waiting proposals."""
     rows = database.query_rows("SELECT DISTINCT workspace FROM proposals WHERE waiting = 1")
     parents = {str(folder) for folder in PurePath(workspace).parents}

@@ -43,7 +43,7 @@ def prune_workspace(database: Database, workspace: str, before: float) -> PruneR
     """
     with database.transaction() as connection:
         sessions = [session_id for (session_id,) in connection.execute(_SELECT_OLD_SESSIONS, (workspace, before))]
-        session_search.remove_from_index(connection, sessions)
+        session_search.remove_sessions_from_search_index(connection, sessions)
         connection.executemany("DELETE FROM sessions WHERE id = ?", [(session_id,) for session_id in sessions])
         rows = connection.execute(_SELECT_OLD_PROPOSALS, (workspace, before, before)).fetchall()
         numbers, names = (

@@ -17,13 +17,13 @@ from app.proposals.values.record_entries import (
 _Record = TypeVar("_Record", bound=BaseModel)
 
 
-def last_chain_link(connection: sqlite3.Connection, workspace: str) -> RecordChainEnd:
+def read_record_chain_end(connection: sqlite3.Connection, workspace: str) -> RecordChainEnd:
     """Return number and digest of the last entry in a workspace's record chain, for the next entry."""
     row = connection.execute("SELECT number, sha256 FROM record_ends WHERE workspace = ?", (workspace,)).fetchone()
     return RecordChainEnd(*row) if row else RecordChainEnd()
 
 
-def append_entry(
+def append_record_chain_entry(
     connection: sqlite3.Connection, workspace: str, entry: DecisionRecordEntry | SessionEventRecordEntry
 ) -> None:
     """Append an entry to the record chain of a workspace; call it within a transaction."""
@@ -33,11 +33,11 @@ def append_entry(
     connection.execute("INSERT OR REPLACE INTO record_ends VALUES (?, ?, ?)", link)
 
 
-def append_decision_event_entry(
+def append_decision_event_to_record_chain(
     connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided, *, earlier: bool = False
 ) -> None:
     """Append the entry for an event about a decision, in the transaction that writes the event."""
-    end = last_chain_link(connection, workspace)
+    end = read_record_chain_end(connection, workspace)
     entry = SessionEventRecordEntry(
         number=end.number + 1,
         before=end.digest,
@@ -52,14 +52,14 @@ def append_decision_event_entry(
         event=hash_decision_event(event),
         earlier=earlier,
     )
-    append_entry(connection, workspace, entry)
+    append_record_chain_entry(connection, workspace, entry)
 
 
 def store_and_chain_decision_event(
     connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided
 ) -> None:
     """Store the event of a decision with its feedback, append its entry, and remove it from the unrecorded ones."""
-    append_decision_event_entry(connection, workspace, session, event)
+    append_decision_event_to_record_chain(connection, workspace, session, event)
     connection.execute(
         "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
         (workspace, event.proposal, session, event.time, event.model_dump_json()),
@@ -70,12 +70,12 @@ def store_and_chain_decision_event(
     )
 
 
-def append_unchained_events(connection: sqlite3.Connection) -> None:
+def chain_events_of_older_versions(connection: sqlite3.Connection) -> None:
     """Append entries for the events that earlier versions stored without; skip unreadable ones."""
     rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
     for workspace, session, time, body in rows:
         if (event := parse_record(ProposalDecided, body)) is not None:
-            append_decision_event_entry(
+            append_decision_event_to_record_chain(
                 connection, workspace, session, event.model_copy(update={"time": time}), earlier=True
             )
 

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import cast
 
-from app.proposals.values.proposal_errors import TooManyUnreadLines
+from app.proposals.values.proposal_errors import TooManyUnreadLinesToStage
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
 
@@ -60,15 +60,15 @@ class SeenLinesStore:
         self._signal.send()
 
 
-def check_unread_limit(connection: sqlite3.Connection, workspace: str, limit: int) -> None:
-    """Raise TooManyUnreadLines if more lines wait unread than `limit`; 0 means no limit.
+def raise_if_too_many_unread_lines(connection: sqlite3.Connection, workspace: str, limit: int) -> None:
+    """Raise TooManyUnreadLinesToStage if more lines wait unread than `limit`; 0 means no limit.
 
     Call it in the transaction that adds lines, so that two writers cannot both pass with the same count.
     """
     if limit:
         (unread,) = connection.execute(_COUNT_UNREAD, {"workspace": workspace}).fetchone()
         if unread > limit:
-            raise TooManyUnreadLines(unread)
+            raise TooManyUnreadLinesToStage(unread)
 
 
 _SELECT_SEEN = "SELECT lines FROM seen_lines WHERE workspace = ? AND number = ? AND hunk = ?"

@@ -91,7 +91,7 @@ class SessionSearch:
         return len(events) == _BATCH_EVENTS
 
 
-def remove_from_index(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
+def remove_sessions_from_search_index(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
     """Remove sessions from the index; call it before they are deleted, in the same transaction."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search'").fetchall():
         return

@@ -22,7 +22,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import skip_to_first_turn
 from app.copies import make_memory_saving_copy, replace
-from app.storage import NoSuchSession, StorageError
+from app.storage import SessionNotFoundOrAmbiguous, StorageError
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
 
@@ -127,15 +127,17 @@ class SessionStore:
         return replace(forked, updated=time.time())
 
     def get(self, session_id: str) -> SessionRecord:
-        """Return the session with this id or unique prefix of an id. Raises NoSuchSession."""
+        """Return the session with this id or unique prefix of an id. Raises SessionNotFoundOrAmbiguous."""
         rows = self._database.query_rows(
             f"SELECT {_SESSION_COLUMNS} FROM sessions WHERE workspace = ? AND id LIKE ? || '%' ESCAPE '\\'",
             (self._workspace, session_id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")),
         )
         if not session_id or not rows:
-            raise NoSuchSession(f"There is no session {session_id!r} here; `signoff sessions` lists them.")
+            raise SessionNotFoundOrAmbiguous(
+                f"There is no session {session_id!r} here; `signoff sessions` lists them."
+            )
         if len(rows) > 1:
-            raise NoSuchSession(f"Several sessions begin with {session_id!r}; give more of the id.")
+            raise SessionNotFoundOrAmbiguous(f"Several sessions begin with {session_id!r}; give more of the id.")
         return _make_session_record(rows[0])
 
     def exists(self, session_id: str) -> bool:
@@ -175,7 +177,7 @@ class SessionStore:
         from app.storage import session_search
 
         with self._database.transaction() as connection:
-            session_search.remove_from_index(connection, session_ids)
+            session_search.remove_sessions_from_search_index(connection, session_ids)
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(session_id,) for session_id in session_ids])
 
     def append_events(self, session_id: str, events: Sequence[Event], after: int | None = None) -> list[Event]:

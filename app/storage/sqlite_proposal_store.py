@@ -20,7 +20,7 @@ from app.storage import StorageError
 from app.storage.captured_edit_store import RESERVE_PROPOSAL_NUMBER
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
-from app.storage.seen_lines_store import check_unread_limit
+from app.storage.seen_lines_store import raise_if_too_many_unread_lines
 
 if TYPE_CHECKING:
     from app.proposals.values.record_entries import DecisionRecordEntry
@@ -63,7 +63,7 @@ class SqliteProposalStore:
         return f"P{row[0]}"
 
     def save_proposal(self, *proposals: Proposal) -> None:
-        """Insert or replace all proposals or none; raise TooManyUnreadLines if a new one has no room.
+        """Insert or replace all proposals or none; raise TooManyUnreadLinesToStage if a new one has no room.
 
         Changes that are already on disk are not limited, nor captured edits, which were counted when they were
         captured.
@@ -79,7 +79,7 @@ class SqliteProposalStore:
                 candidate.id not in known_ids and self._adds_unread_lines(connection, candidate)
                 for candidate in proposals
             ):
-                check_unread_limit(connection, self._workspace, limit)
+                raise_if_too_many_unread_lines(connection, self._workspace, limit)
             for proposal in proposals:
                 self._write_proposal(connection, proposal)
         self._signal.send()
@@ -226,7 +226,7 @@ class SqliteProposalStore:
         """Append the user's decision to the record, in the transaction that stores the decision."""
         # Imported only if something is decided.
         from app.proposals.values.record_entries import git_blob_id, make_record_entry
-        from app.storage.record_chain import append_entry, last_chain_link
+        from app.storage.record_chain import append_record_chain_entry, read_record_chain_end
 
         def git_id(name: str) -> str:
             row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (name,)).fetchone()
@@ -234,7 +234,7 @@ class SqliteProposalStore:
 
         key = (self._workspace, int(proposal.id[1:]))
         (body_before,) = connection.execute(_SELECT_BODY, key).fetchone()
-        last_link = last_chain_link(connection, self._workspace)
+        last_link = read_record_chain_end(connection, self._workspace)
         entry = make_record_entry(
             _parse_row(Proposal, body_before),
             proposal,
@@ -245,7 +245,7 @@ class SqliteProposalStore:
             after=last_link,
             time=time.time(),
         )
-        append_entry(connection, self._workspace, entry)
+        append_record_chain_entry(connection, self._workspace, entry)
 
     def _proposal_row(self, proposal: Proposal) -> tuple[object, ...]:
         return (

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from app.conversation.todos import MAX_TODOS, Todo, count_done, current_or_next_todo
-from app.prompts.skills import FILE_NAME, Skill, Skills
+from app.prompts.skills import FILE_NAME, Skill, SkillCatalogue
 from app.text.quantities import format_count
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
@@ -35,7 +35,7 @@ class ReadSkill(Tool):
         "`file`, one of those. Scripts of a skill are run by run_command, which asks the user, by their full path."
     )
 
-    def __init__(self, skills: Skills) -> None:
+    def __init__(self, skills: SkillCatalogue) -> None:
         self._skills = skills
 
     async def run(self, arguments: ReadSkillArguments, context: ToolContext) -> ToolOutput:

@@ -9,10 +9,10 @@ from app.proposals.text.document import MAX_LINES, Document
 from app.proposals.values.pending_paths import format_proposal_ids
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
-    ask_if_secret,
+    ask_before_reading_secret_files,
+    normalize_workspace_path,
     os_errors_as_tool_errors,
     refusals_as_tool_errors,
-    resolve_path,
     stage_edit,
     suggest_similar_files,
 )
@@ -58,8 +58,8 @@ class ReadFile(Tool):
         self._cached_document: tuple[str, Document] | None = None
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutput:
-        path = resolve_path(context.workspace, arguments.path)
-        await ask_if_secret(context, path)
+        path = normalize_workspace_path(context.workspace, arguments.path)
+        await ask_before_reading_secret_files(context, path)
         with os_errors_as_tool_errors(path):
             file = await asyncio.to_thread(context.draft.read, path)
         if file.content is None:
@@ -174,7 +174,7 @@ class ApplyPatch(Tool):
             patch = await asyncio.to_thread(draft.parse_patch, arguments.patch)
             paths = [context.workspace.normalize_path(path) for path in patch.paths]
         # Ask first, because a refusal quotes the files; these are the paths that the draft uses.
-        await ask_if_secret(context, *paths)
+        await ask_before_reading_secret_files(context, *paths)
         return await stage_edit(context, arguments.summary, draft.apply_patch, patch)
 
 
@@ -198,9 +198,9 @@ class WriteFile(Tool):
     )
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolOutput:
-        path = resolve_path(context.workspace, arguments.path)
+        path = normalize_workspace_path(context.workspace, arguments.path)
         # Ask first, because the line counts in the result reveal something about the old content.
-        await ask_if_secret(context, path)
+        await ask_before_reading_secret_files(context, path)
         return await stage_edit(context, arguments.summary, context.draft.write, path, arguments.content)
 
 
@@ -222,9 +222,9 @@ class DeleteFile(Tool):
     )
 
     async def run(self, arguments: DeleteFileArguments, context: ToolContext) -> ToolOutput:
-        path = resolve_path(context.workspace, arguments.path)
+        path = normalize_workspace_path(context.workspace, arguments.path)
         # Ask first, because the result counts the lines of the file.
-        await ask_if_secret(context, path)
+        await ask_before_reading_secret_files(context, path)
         return await stage_edit(context, arguments.summary, context.draft.delete, path)
 
 
@@ -248,10 +248,10 @@ class RenameFile(Tool):
     )
 
     async def run(self, arguments: RenameFileArguments, context: ToolContext) -> ToolOutput:
-        path = resolve_path(context.workspace, arguments.path)
-        new_path = resolve_path(context.workspace, arguments.new_path)
+        path = normalize_workspace_path(context.workspace, arguments.path)
+        new_path = normalize_workspace_path(context.workspace, arguments.new_path)
         # Ask first, because under its new name the pending file might not look like a secret.
-        await ask_if_secret(context, path)
+        await ask_before_reading_secret_files(context, path)
         return await stage_edit(context, arguments.summary, context.draft.rename, path, new_path)
 
 
@@ -302,9 +302,9 @@ class EditFile(Tool):
     async def run(self, arguments: EditFileArguments, context: ToolContext) -> ToolOutput:
         from app.proposals.locate.matching import TextReplacement
 
-        path = resolve_path(context.workspace, arguments.path)
+        path = normalize_workspace_path(context.workspace, arguments.path)
         # Ask first, because a refusal quotes the file.
-        await ask_if_secret(context, path)
+        await ask_before_reading_secret_files(context, path)
         replacements = [TextReplacement(**dict(edit)) for edit in arguments.edits]
         version = arguments.version or ""
         return await stage_edit(context, arguments.summary, context.draft.edit, path, replacements, version)

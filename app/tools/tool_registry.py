@@ -9,8 +9,14 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 from app.concurrency import iterate_when_event_loop_idle
-from app.prompts.skills import Skills
-from app.tools.base.contract import Tool, ToolError, UncheckedArguments, arguments_json_schema, parse_arguments
+from app.prompts.skills import SkillCatalogue
+from app.tools.base.contract import (
+    Tool,
+    ToolError,
+    UnvalidatedMcpToolArguments,
+    arguments_json_schema,
+    repair_and_validate_arguments,
+)
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
@@ -25,7 +31,7 @@ class AdditionalTools(Struct, frozen=True):
     """Tools that the model may call and learns about in another way."""
 
 
-class UnavailableServer(Struct, frozen=True):
+class UnavailableMcpServer(Struct, frozen=True):
     """A server whose tools can't be used now, with the reason."""
 
     name: str
@@ -48,7 +54,7 @@ class ToolSource(ABC):
         return ""
 
     @property
-    def unavailable_servers(self) -> Sequence[UnavailableServer]:
+    def unavailable_servers(self) -> Sequence[UnavailableMcpServer]:
         """Return the configured servers that cannot be used."""
         return ()
 
@@ -106,7 +112,7 @@ class ToolSet:
         return self._source.startup_wait_label if self._source is not None else ""
 
     @property
-    def unavailable(self) -> Sequence[UnavailableServer]:
+    def unavailable(self) -> Sequence[UnavailableMcpServer]:
         """Return the configured servers that cannot be used."""
         return self._source.unavailable_servers if self._source is not None else ()
 
@@ -142,8 +148,8 @@ class ToolSet:
         if tool is None:
             raise ToolError(f"There is no tool {name!r}. The tools are: {', '.join(self._tools)}.")
         if tool.parameters is not None:
-            return UncheckedArguments(values=dict(arguments))
-        return parse_arguments(name, tool.Arguments, arguments)
+            return UnvalidatedMcpToolArguments(values=dict(arguments))
+        return repair_and_validate_arguments(name, tool.Arguments, arguments)
 
 
 def make_tool_schema(tool: Tool) -> dict[str, Any]:
@@ -154,7 +160,7 @@ def make_tool_schema(tool: Tool) -> dict[str, Any]:
 
 
 def make_standard_tools(
-    sandbox: "Callable[[], Sandbox]", source: ToolSource | None = None, skills: Skills | None = None
+    sandbox: "Callable[[], Sandbox]", source: ToolSource | None = None, skills: SkillCatalogue | None = None
 ) -> ToolSet:
     """Return all tools that signoff offers to a model; `read_skill` only if there are skills."""
     from app.tools.command.run_command import RunCommand

@@ -27,7 +27,7 @@ from app.ui.context.current_session import ClosedSession, CurrentSession, Update
 from app.ui.startup import AppControllers, AppStartup, OpenWorkspaceFunction, open_workspace_and_import_chat
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import TerminalAdaptedApp
-from app.ui.themes.first_theme import STANDARD_THEME, built_in_theme
+from app.ui.themes.first_theme import STANDARD_THEME, load_signoff_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
@@ -82,7 +82,7 @@ class SignoffApp(TerminalAdaptedApp):
     """
 
     def __init__(self, opener: OpenWorkspaceFunction, log: Path, theme: Theme | None = None) -> None:
-        super().__init__(theme or built_in_theme(STANDARD_THEME))
+        super().__init__(theme or load_signoff_theme(STANDARD_THEME))
         self.crash_report = io.StringIO()
         """Textual's report of an uncaught exception; never on the screen, since it contains values of variables."""
         self.error_console = Console(file=self.crash_report, markup=False, highlight=False, width=120)
@@ -202,7 +202,7 @@ class SignoffApp(TerminalAdaptedApp):
     def _show_update(self, update: "Update") -> None:
         """Pass an update on to the pane that shows it."""
         from app.agent.updates import PermissionRequested, PermissionResolved, ProposalsChanged, SessionFailed
-        from app.ui.status import attention_reason, changes_status, starts_turn
+        from app.ui.status import attention_notification_text, changes_status, starts_turn
 
         match update:
             case ProposalsChanged():
@@ -226,7 +226,7 @@ class SignoffApp(TerminalAdaptedApp):
             self.update_status_bar()
         if self.controllers.review is not None:
             self.controllers.review.handle_update(update)
-        if (reason := attention_reason(update)) and not self.app_focus:
+        if (reason := attention_notification_text(update)) and not self.app_focus:
             self.notifier.notify(self.settings.notify, reason)
 
     @on(Workbench.ReviewWanted)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from widgets.review.review import ReviewPane
 
 
-def is_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
+def is_only_a_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
     """Return whether a message consists of one key that decides in the review."""
     return len(text) == 1 and any(
         text == key_display_name(key)
@@ -150,7 +150,7 @@ class ChatController:
 
     def _redirect_decision_key(self, text: str) -> bool:
         """Return whether the message is just a decision key while something waits in the review; if so, go there."""
-        if not self.workbench.awaits_review or not is_decision_key(text, self._host.keymap):
+        if not self.workbench.awaits_review or not is_only_a_decision_key(text, self._host.keymap):
             return False
         self.workbench.enter_review("approvals")
         self._app_context.notify(

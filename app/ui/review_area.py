@@ -58,7 +58,7 @@ class ReviewArea(Column):
             review_messages.EditProposedFile: _BackgroundHandler(actions.edit_file, "edit"),
             review_messages.Undo: _BackgroundHandler(actions.handle_decision, exclusive=False),
             review_messages.Redo: _BackgroundHandler(actions.handle_decision, exclusive=False),
-            review_messages.ToggleLines: _BackgroundHandler(actions.toggle_lines, "lines", exclusive=False),
+            review_messages.IncludeOrExcludeLines: _BackgroundHandler(actions.toggle_lines, "lines", exclusive=False),
             review_messages.SideQuestionAsked: _BackgroundHandler(side_questions.ask, "aside", exclusive=False),
             review_messages.CheckOutputWanted: _BackgroundHandler(actions.checks.show_output, "output"),
             review_messages.ModelReadsWanted: _BackgroundHandler(actions.show_reads, "output"),
@@ -114,7 +114,7 @@ class ReviewArea(Column):
     @on(review_messages.EditProposedFile)
     @on(review_messages.Undo)
     @on(review_messages.Redo)
-    @on(review_messages.ToggleLines)
+    @on(review_messages.IncludeOrExcludeLines)
     @on(review_messages.SideQuestionAsked)
     @on(review_messages.CheckOutputWanted)
     @on(review_messages.ModelReadsWanted)
@@ -157,13 +157,13 @@ class ReviewArea(Column):
         """Run the checks, or run them again."""
         self._actions.checks.rerun_checks(event.proposal_id)
 
-    @on(review_messages.EvidenceRunWanted)
-    def find_evidence(self, event: review_messages.EvidenceRunWanted) -> None:
+    @on(review_messages.EvidenceRunOrStopWanted)
+    def find_evidence(self, event: review_messages.EvidenceRunOrStopWanted) -> None:
         """Start the tests without each hunk, or stop them."""
         self._actions.checks.start_or_stop_evidence(event.proposal_id)
 
-    @on(review_messages.CommandRerunWanted)
-    def reproduce(self, event: review_messages.CommandRerunWanted) -> None:
+    @on(review_messages.CommandRerunOrStopWanted)
+    def reproduce(self, event: review_messages.CommandRerunOrStopWanted) -> None:
         """Run the command of a proposal again, or stop it."""
         # Decide here: a replaced run may end only after the next one has begun.
         proposal_id = "" if event.is_running else event.proposal_id

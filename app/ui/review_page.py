@@ -14,7 +14,7 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 from app.runtime.review_report import (
     SIDE_QUESTIONS_HEADING,
-    DeniedPartText,
+    DeniedPartLines,
     ProposalReviewReport,
     describe_recorded_decision,
     side_answer_heading,
@@ -22,7 +22,7 @@ from app.runtime.review_report import (
 )
 from app.text.quantities import format_time
 from app.text.safe_text import escape_unsafe
-from app.ui.themes.first_theme import built_in_theme
+from app.ui.themes.first_theme import load_signoff_theme
 from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.syntax_tokens import lex_lines
 
@@ -106,7 +106,7 @@ def _render_file(diff: FileDiff, comments: Sequence[LineComment], evidence: Mapp
     return f"<article>{heading}{note}{body}{comments_below}</article>"
 
 
-def _render_denied_part(denied_part: DeniedPartText) -> str:
+def _render_denied_part(denied_part: DeniedPartLines) -> str:
     """Return the denied part of a file whose other parts were approved."""
     head = '<tr class="hunk denied"><td colspan="4"><b>denied</b></td></tr>'
     parts = [
@@ -218,7 +218,7 @@ def _make_security_policy(styles: str) -> str:
 
 
 def _make_style_sheet() -> str:
-    dark, light = (_colour_variables(built_in_theme(name)) for name in ("signoff-dark", "signoff-light"))
+    dark, light = (_colour_variables(load_signoff_theme(name)) for name in ("signoff-dark", "signoff-light"))
     css = Path(__file__).with_name("review_page.css").read_text(encoding="utf-8")
     return f":root{{color-scheme:dark light;{dark}}}@media(prefers-color-scheme:light){{:root{{{light}}}}}\n{css}"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.ui.chat_controller import ChatController
     from app.ui.context.app_context import AppContext
     from app.ui.context.current_session import UpdateBuffer
-    from app.ui.context.preferences import Preferences
+    from app.ui.context.preferences import LiveSettings
     from app.ui.controllers.app_commands import SlashCommandRunner
     from app.ui.controllers.connector import ModelConnector
     from app.ui.controllers.review_actions import ReviewActions
@@ -67,7 +67,7 @@ class AppControllers:
 
     runtime: "OpenWorkspace"
     """The open workspace."""
-    preferences: "Preferences"
+    preferences: "LiveSettings"
     """The settings in force."""
     external_editor: "ExternalEditor"
     """Opens the user's editor."""
@@ -178,7 +178,7 @@ async def open_workspace_and_import_chat(
     """Open the workspace while the chat is imported; return it with the last events of its session."""
     import_task = asyncio.create_task(asyncio.to_thread(import_chat_modules))
     opened = await opener()
-    last_events = await asyncio.to_thread(read_session_end, opened)
+    last_events = await asyncio.to_thread(read_last_session_events, opened)
     await import_task
     return opened, last_events
 
@@ -249,10 +249,10 @@ class AppStartup:
         freeze_loaded_objects()
 
     def _apply_first_settings(self, settings: "Settings") -> list[str]:
-        from app.ui.context.preferences import Preferences
+        from app.ui.context.preferences import LiveSettings
         from app.ui.terminal.external_editor import ExternalEditor
 
-        preferences = Preferences(self._app, self._controllers.runtime, settings, self._apply_settings)
+        preferences = LiveSettings(self._app, self._controllers.runtime, settings, self._apply_settings)
         self._controllers.preferences = preferences
         self._controllers.external_editor = ExternalEditor(
             self._app,
@@ -304,7 +304,7 @@ class AppStartup:
 
     def _host_session(self) -> None:
         from app.runtime.session_host import SessionHost
-        from app.ui.controllers.app_commands import CustomCommands, SlashCommandRunner
+        from app.ui.controllers.app_commands import CustomCommandRunner, SlashCommandRunner
         from app.ui.controllers.connector import ModelConnector
 
         controllers = self._controllers
@@ -318,7 +318,7 @@ class AppStartup:
             controllers.connector,
             self._app_context,
             self._chat,
-            CustomCommands(
+            CustomCommandRunner(
                 controllers.runtime,
                 self._workbench.composer,
                 self._current,
@@ -346,13 +346,13 @@ def import_chat_modules() -> None:
     import app.ui.terminal.external_editor  # noqa: F401
 
 
-def read_session_end(opened: WorkspaceWithOptions) -> "Sequence[Event]":
+def read_last_session_events(opened: WorkspaceWithOptions) -> "Sequence[Event]":
     """Return the last events of the session, without reading the whole log. Raises StorageError."""
     last_events = opened.runtime.sessions.last_turns(opened.record.id) if opened.record is not None else []
     if last_events:
-        from widgets.chat.markdown.markdown_document import preload_parsers
+        from widgets.chat.markdown.markdown_document import preload_markdown_and_code_parsers
 
-        preload_parsers()
+        preload_markdown_and_code_parsers()
     return last_events
 
 

@@ -109,7 +109,7 @@ def starts_turn(update: Update) -> bool:
     return isinstance(update, EventRecorded) and isinstance(update.event, TurnStarted)
 
 
-def attention_reason(update: Update) -> str:
+def attention_notification_text(update: Update) -> str:
     """Return the text of the notification if the user is needed now; empty if not."""
     match update:
         case EventRecorded(event=TurnEnded(stopped=stopped)):

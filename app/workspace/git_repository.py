@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 _MAX_LINE_FILE_BYTES = 4096
 """Maximum bytes read of HEAD and similar files, which have one short line."""
@@ -17,7 +17,7 @@ _COMMIT_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BRANCH_PREFIX = "ref: refs/heads/"
 
 
-class GitRepository(Struct, frozen=True):
+class GitRepositoryFolders(Struct, frozen=True):
     """The folders of the git repository that a folder is part of."""
 
     top: Path
@@ -28,7 +28,7 @@ class GitRepository(Struct, frozen=True):
     """The folder that contains `info/exclude` and the config: `folder`, except in a linked worktree."""
 
 
-def find_repository(root: Path) -> GitRepository | None:
+def find_repository(root: Path) -> GitRepositoryFolders | None:
     """Return the nearest repository at or above `root`; None if there is none."""
     for top in (root, *root.parents):
         entry = top / ".git"
@@ -44,7 +44,7 @@ def find_repository(root: Path) -> GitRepository | None:
             common = _read_first_line(folder / "commondir")
         except OSError:
             continue
-        return GitRepository(top, folder, folder / common if common else folder)
+        return GitRepositoryFolders(top, folder, folder / common if common else folder)
     return None
 
 
@@ -72,7 +72,7 @@ def current_branch_or_commit(root: Path) -> str:
 
 def _read_first_line(path: Path) -> str:
     try:
-        content, _ = read_file(path, _MAX_LINE_FILE_BYTES, head=True)
+        content, _ = read_regular_file(path, _MAX_LINE_FILE_BYTES, head=True)
     except OSError:
         return ""
     return content.decode(errors="replace").partition("\n")[0].rstrip()

@@ -25,7 +25,7 @@ from app.workspace.path_rules import (
     WorkspaceClosedDuringWalk,
     check_path_component,
 )
-from app.workspace.reading import OpenFolderChain, read_file
+from app.workspace.reading import OpenFolderChain, read_regular_file
 from app.workspace.wildmatch import IgnoreRule, ignore_rule_regex, parse_ignore_rule
 
 IGNORE_FILES = (".signoffignore", ".ignore", ".gitignore")
@@ -211,7 +211,7 @@ class IgnorePatterns:
         return None if last < 0 else self._ignores[last]
 
 
-class IgnoreFile(Struct, frozen=True):
+class FolderIgnorePatterns(Struct, frozen=True):
     """The patterns of one ignore file, and the folder to which they are relative."""
 
     patterns: IgnorePatterns
@@ -225,7 +225,7 @@ class IgnoreFile(Struct, frozen=True):
         return self.patterns.verdict(self.path_to_root + path[self.folder_length :], name, is_folder)
 
 
-Rules = tuple[IgnoreFile, ...]
+Rules = tuple[FolderIgnorePatterns, ...]
 """The ignore files that apply in a folder, the strongest first."""
 
 
@@ -247,7 +247,7 @@ def read_ignore_rules_above_workspace(root: Path, file_names: Collection[str] = 
     exclude = compile_ignore_patterns(read_ignore_file_text(repository.shared / "info" / "exclude"))
     folders = root.relative_to(repository.top).parts
     if exclude:
-        rules = (IgnoreFile(exclude, path_to_root="".join(f"{part}/" for part in folders)),)
+        rules = (FolderIgnorePatterns(exclude, path_to_root="".join(f"{part}/" for part in folders)),)
     for depth in range(len(folders)):
         path_to_root = "".join(f"{part}/" for part in folders[depth:])
         rules = _read_folder_rules(repository.top.joinpath(*folders[:depth]), 0, path_to_root, file_names) + rules
@@ -271,7 +271,7 @@ def ignore_rules_for_folder(root: Path, folder: str) -> Rules:
 def read_ignore_rules_of_file(path: Path) -> Rules:
     """Return the rules of one ignore file, whose patterns are relative to the workspace root."""
     patterns = compile_ignore_patterns(read_ignore_file_text(path))
-    return (IgnoreFile(patterns),) if patterns else ()
+    return (FolderIgnorePatterns(patterns),) if patterns else ()
 
 
 def walk_files(
@@ -388,7 +388,7 @@ def _read_folder_rules(
             read_ignore_file_text(name, folder) if isinstance(folder, int) else read_ignore_file_text(folder / name)
         )
         if patterns := compile_ignore_patterns(text):
-            files.append(IgnoreFile(patterns, folder_length, path_to_root))
+            files.append(FolderIgnorePatterns(patterns, folder_length, path_to_root))
     return tuple(files)
 
 
@@ -399,7 +399,7 @@ def read_ignore_file_text(path: str | Path, folder: int | None = None) -> str:
         path: The file, or its name in `folder`.
     """
     try:
-        content, _ = read_file(path, _MAX_IGNORE_FILE_BYTES, folder=folder, head=True)
+        content, _ = read_regular_file(path, _MAX_IGNORE_FILE_BYTES, folder=folder, head=True)
     except OSError:
         return ""
     return content.decode("utf-8-sig", "surrogateescape")

@@ -109,13 +109,13 @@ def version_control_of_folder(name: str) -> str:
     File systems ignore case, invisible characters (HFS+), and trailing dots, spaces and stream names (NTFS), and NTFS
     knows the folder by its short name `git~1`. Git refuses the same spellings in trees.
     """
-    folded = fold_name(name).partition(":")[0].rstrip(" .")
+    folded = normalize_file_name(name).partition(":")[0].rstrip(" .")
     if short_name := _SHORT_NAME.fullmatch(folded):
         folded = f".{short_name[1].removeprefix('.')}"
     return _VERSION_CONTROL_FOLDERS.get(folded, "")
 
 
-def fold_name(name: str) -> str:
+def normalize_file_name(name: str) -> str:
     """Return a path component as people read it: case folded, normalised (NFKC), without invisible characters."""
     if name.isascii():
         return name.casefold()

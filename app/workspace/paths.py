@@ -22,7 +22,7 @@ from app.workspace.path_rules import (
     check_path_component,
     split_and_check_path,
 )
-from app.workspace.reading import FOLDER_FLAGS, OpenFolderChain, read_file
+from app.workspace.reading import FOLDER_FLAGS, OpenFolderChain, read_regular_file
 from app.workspace.secrets import secret_reason
 
 _SCAN_VALID_SECONDS = 5.0
@@ -307,7 +307,7 @@ class Workspace:
         def read(path: str) -> WalkedFileContent:
             folder, _, name = path.rpartition("/")
             try:
-                content, file_stat = read_file(name, self.read_limit, folder=chain.open_folder(folder))
+                content, file_stat = read_regular_file(name, self.read_limit, folder=chain.open_folder(folder))
             except OSError as error:
                 if translated_error := _translate_read_error(error, path, self.read_limit, PathBecameLink):
                     raise translated_error from error
@@ -338,7 +338,7 @@ class Workspace:
             if resolved.folder is None:
                 raise FileNotFoundError(f"{relative} does not exist")
             try:
-                return read_file(resolved.name, limit, folder=resolved.folder, head=head)
+                return read_regular_file(resolved.name, limit, folder=resolved.folder, head=head)
             except OSError as error:
                 if translated_error := _translate_read_error(error, relative, limit, UnsafePath):
                     raise translated_error from error

@@ -16,7 +16,7 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_C
 _PIECE_BYTES = 1024 * 1024
 
 
-def read_file(
+def read_regular_file(
     name: str | Path, limit: int, *, folder: int | None = None, head: bool = False
 ) -> tuple[bytes, os.stat_result]:
     """Return the bytes of a regular file and its `os.stat_result`.
@@ -53,7 +53,7 @@ def read_tail(path: str | Path, limit: int) -> bytes:
     """Return the last `limit` bytes of a regular file; links are followed.
 
     Raises:
-        OSError: As in `read_file`.
+        OSError: As in `read_regular_file`.
     """
     with _open_regular_file(os.path.realpath(path)) as (descriptor, file_stat):
         os.lseek(descriptor, max(0, file_stat.st_size - limit), os.SEEK_SET)
@@ -65,7 +65,7 @@ def have_same_bytes(first_path: Path, second_path: Path) -> bool:
     """Return whether two regular files have the same bytes; files of any size are read in small pieces.
 
     Raises:
-        OSError: As in `read_file`.
+        OSError: As in `read_regular_file`.
     """
     with _open_regular_file(first_path) as (first, _), _open_regular_file(second_path) as (second, _):
         while (piece := os.read(first, _PIECE_BYTES)) == os.read(second, _PIECE_BYTES):

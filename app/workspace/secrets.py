@@ -9,7 +9,7 @@ from enum import Enum
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
-from app.workspace.path_rules import fold_name
+from app.workspace.path_rules import normalize_file_name
 
 _COPY_SUFFIX = re.compile(
     r"(?:~|\.?~\d+~|[._-](?:bak|backup|bk|bkp|old|orig|original|save|saved|sav|sw[a-p]|tmp|temp|copy|prev|previous|rej"
@@ -166,7 +166,7 @@ _POSSIBLE_CODE_TABLE, _POSSIBLE_TABLE = _make_code_and_other_tables(_POSSIBLE_PA
 @lru_cache(maxsize=4096)
 def classify_file_name(name: str) -> SecretNameKind:
     """Return whether a file name (without folders) is certainly, possibly or not that of a secret."""
-    names = _original_names(fold_name(name))
+    names = _original_names(normalize_file_name(name))
     if any(_KEY_TABLE.matches(original) and not original.endswith(".pub") for original in names):
         return SecretNameKind.CERTAIN
     if any(_HARMLESS_ENDING.search(original) or _HARMLESS_WORD.search(original) for original in names):
@@ -182,7 +182,7 @@ def find_credential_folder(path: str) -> str:
     """Return the folder on a path that marks the file as a credential; empty if there is none."""
     folder, _, name = path.rpartition("/")
     folders = _credential_folders(folder)
-    if not folders or _HARMLESS_ENDING.search(name := fold_name(name)):
+    if not folders or _HARMLESS_ENDING.search(name := normalize_file_name(name)):
         return ""
     return next(
         (
@@ -198,7 +198,9 @@ def find_credential_folder(path: str) -> str:
 def _credential_folders(folder: str) -> tuple[str, ...]:
     """Return the names in a folder's path that are names of credential folders."""
     return tuple(
-        folder_name for folder_name in map(fold_name, folder.split("/")) if folder_name in _CREDENTIAL_FOLDERS
+        folder_name
+        for folder_name in map(normalize_file_name, folder.split("/"))
+        if folder_name in _CREDENTIAL_FOLDERS
     )
 
 

@@ -10,7 +10,7 @@ from app.proposals.files.file_changes import make_file_change, next_hunk_number
 from app.proposals.files.overlay import ContentStore
 from app.proposals.risk.edited_file import defined_names
 from app.proposals.risk.read_reasons import FileReadHistory, ReadHistory
-from app.proposals.risk.risk_reasons import add_risk_reasons
+from app.proposals.risk.risk_reasons import add_risk_reasons_and_reading_order
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.proposal_store import ProposalStore
 
@@ -51,7 +51,9 @@ def as_proposal(
             changes.append(make_file_change(contents, path, base, result, next_number=number))
             number = max(number, next_hunk_number(changes[-1:]))
     proposal = Proposal(id="P1", workspace="/", created=0.0, summary="", files=tuple(changes))
-    return add_risk_reasons(contents, proposal, request, history(proposal) if history is not None else None)
+    return add_risk_reasons_and_reading_order(
+        contents, proposal, request, history(proposal) if history is not None else None
+    )
 
 
 def share_before(proposal: Proposal, path: str) -> float:

@@ -11,7 +11,7 @@ from app.proposals.risk.change_summary import (
     summarize_size_and_risks,
 )
 from app.proposals.risk.edited_file import blank_strings_and_comments
-from app.proposals.risk.risk_reasons import add_risk_reasons
+from app.proposals.risk.risk_reasons import add_risk_reasons_and_reading_order
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import EditMatch, HunkState, MatchLevel, Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
@@ -225,7 +225,7 @@ def test_inexact_match_has_a_reason() -> None:
     change = plain.files[0].model_copy(
         update={"matches": (EditMatch(rung=MatchLevel.ALIGNED, line=1),), "binary": True}
     )
-    proposal = add_risk_reasons(contents, plain.model_copy(update={"files": (change,)}))
+    proposal = add_risk_reasons_and_reading_order(contents, plain.model_copy(update={"files": (change,)}))
     assert reasons_text(proposal) == "was not found exactly in the file"
 
 

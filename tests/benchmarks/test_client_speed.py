@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from app.llm.client import ModelClient, ResponseReader
+from app.llm.client import ModelClient, ResponseEventReader
 from app.llm.failures.failures import FailureDescriber
 from app.llm.response.bounded_stream import ServerSentEventDecoder
 from app.llm.response.response_assembly import ResponseAssembly
@@ -64,7 +64,7 @@ async def test_request_costs_little_more_than_its_http() -> None:
 def read(body: bytes) -> None:
     """Decode, parse and assemble a whole response in chunks of eight kilobytes, like the client."""
     decoder, assembly = ServerSentEventDecoder(), ResponseAssembly(["edit_file"])
-    reading = ResponseReader(
+    reading = ResponseEventReader(
         assembly, ChatWire().make_decoder(), FailureDescriber(Endpoint("http://127.0.0.1/v1", "m"))
     )
     for start in range(0, len(body), 8192):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.gate import Gate, GatePolicy
+from app.agent.gate import GatePolicy, StagingGate
 from app.agent.turn_state import TurnState
 from app.conversation.events import (
     AssistantMessage,
@@ -27,7 +27,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
+from app.conversation.payload.compaction_plan import CompactionBudget, plan_next_compaction_step
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
 from app.llm.values.endpoint import EndpointProfile
 from tests.unit.conversation.importing import repair
@@ -84,7 +84,7 @@ def fastest(work: Callable[[], Any], repeats: int) -> float:
 
 
 def fold(events: list[Event]) -> None:
-    gate, turn = Gate(GatePolicy()), TurnState()
+    gate, turn = StagingGate(GatePolicy()), TurnState()
     for event in events:
         gate.apply(event)
         turn.apply(event)
@@ -105,7 +105,7 @@ WORK: dict[str, Callable[[list[Event]], Callable[[], Any]]] = {
         )
     ),
     "fold": lambda events: lambda: fold(events),
-    "plan": lambda events: lambda: plan_compaction(events, ContextBudget(10**9, 1_000, None)),
+    "plan": lambda events: lambda: plan_next_compaction_step(events, CompactionBudget(10**9, 1_000, None)),
     "repair": lambda events: (lambda messages: lambda: repair(messages))(damaged_messages(events)),
 }
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, TurnEnded, TurnStarted, UserMessage
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import (
     FileChange,
     FileOperation,
@@ -245,7 +245,7 @@ def fill(workspace: Path, messages: int) -> None:
                         files=(change,),
                     )
                 )
-                stat = FileStat(path="a.py", op="edit", added=1, removed=1)
+                stat = FileDiffStat(path="a.py", op="edit", added=1, removed=1)
                 events.append(ProposalStaged(proposal=name, summary="Change a", files=(stat,), calls=()))
             events.append(TurnEnded(stopped="answer"))
         events.append(AssistantMessage(text="This is the very last answer."))

@@ -222,12 +222,12 @@ TALKATIVE = """
 import os, sys
 from app.cli.main import main
 from app.doors.mcp import proposal_tools as drafting
-quiet = drafting.add_files_to_draft
+quiet = drafting.add_file_changes_to_draft
 def talks(*arguments):
     print("stray")
     os.system("echo stray")
     return quiet(*arguments)
-drafting.add_files_to_draft = talks
+drafting.add_file_changes_to_draft = talks
 sys.exit(main(["mcp"]))
 """
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
 from app.review.review_stores import CheckResultStore
 from app.runtime.open_workspace import open_workspace
 from tests.command_line import run_command
@@ -107,7 +107,7 @@ def test_watch_prints_waiting_proposals_and_then_each_change(
     with watching(folder) as watch, watching(folder) as terminated:
         first = watch.document()
         assert (first["change"], first["waiting"], first["proposal"]["id"]) == ("waiting", 1, "P1")
-        result = CheckResult("tests", CheckState.FAILED, "staged", CheckOutcome(CheckState.FAILED, 1))
+        result = ProposalCheckResult("tests", CheckState.FAILED, "staged", CheckRunResult(CheckState.FAILED, 1))
         CheckResultStore(workspace.sessions, workspace.signal).save(ProposalChecks("P1", 1, (result,)))
         checked = watch.document()
         assert (checked["change"], checked["id"]) == ("checks", "P1")

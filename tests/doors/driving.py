@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.doors.hook.agent_trial import AgentScratchFolders, ScriptedModelServer, install_hook_in_scratch
+from app.doors.hook.agent_trial import AgentTrialEnvironment, ScriptedModelServer, install_hook_in_scratch
 from app.doors.hook.agent_trial import ScriptedToolCall as Call
 from app.doors.hook.agents import find_agent, parse_hook_arguments
 
@@ -39,7 +39,7 @@ class DrivenAgent:
     def __init__(self, agent: str, folder: Path, model: ScriptedModelServer, *, code_mode: bool = False) -> None:
         self.agent = agent
         self.model = model
-        self._scratch = AgentScratchFolders(agent, folder, model.url, uses_code_mode=code_mode)
+        self._scratch = AgentTrialEnvironment(agent, folder, model.url, uses_code_mode=code_mode)
         self.workspace = self._scratch.workspace
         self._environment = self._scratch.environment
         # The program in the agent's settings must be found, even if the user has not installed it.

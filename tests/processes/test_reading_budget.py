@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from app.cli.main import main
 from app.doors.hook.hook_entry import run_hook
 from app.proposals.values.models import HunkState, Proposal
-from app.proposals.values.proposal_errors import TooManyUnreadLines
+from app.proposals.values.proposal_errors import TooManyUnreadLinesToStage
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.unfinished_work import stage_captured_edits
+from app.runtime.unfinished_work import stage_agent_edits_captured_by_hooks
 from app.storage.captured_edit_store import CapturedAgentTurn, CapturedFileEdit
 from tests.commands.agent_calls import Agent, Caller
 from tests.examples import scale_examples
@@ -115,7 +115,7 @@ class ThreeAgents:
                 assert failed is (SENTENCE in text), text
                 return not failed
             case _:
-                with suppress(TooManyUnreadLines):
+                with suppress(TooManyUnreadLinesToStage):
                     stage(self.own, path, count)
                     return True
         return False
@@ -154,7 +154,7 @@ def test_unread_lines_never_exceed_the_budget_and_one_edit(
                     assert runtime.seen_lines_store.unread_line_count() == before + (count if accepted else 0)
                     assert runtime.seen_lines_store.unread_line_count() <= BUDGET + count or before > BUDGET
                     continue
-                assert stage_captured_edits(runtime) == []
+                assert stage_agent_edits_captured_by_hooks(runtime) == []
                 assert runtime.seen_lines_store.unread_line_count() == before, "captured edits count like proposals"
                 if not (pending := runtime.service.pending()):
                     continue
@@ -180,7 +180,7 @@ def test_only_one_of_several_simultaneous_edits_passes_the_budget(root: Path, at
     def capture_edit(number: int, runtime: OpenWorkspace) -> bool:
         turn = CapturedAgentTurn("claude", f"session {number}", "p")
         begin.wait(MAX_WAIT_SECONDS)
-        with suppress(TooManyUnreadLines):
+        with suppress(TooManyUnreadLinesToStage):
             return bool(
                 runtime.captured_edits.store_edits(
                     turn, [CapturedFileEdit(f"c{number}.txt", None, 0, lines(30).encode())], unread_limit=BUDGET
@@ -190,7 +190,7 @@ def test_only_one_of_several_simultaneous_edits_passes_the_budget(root: Path, at
 
     def stage_edit(number: int, runtime: OpenWorkspace) -> bool:
         begin.wait(MAX_WAIT_SECONDS)
-        with suppress(TooManyUnreadLines):
+        with suppress(TooManyUnreadLinesToStage):
             return bool(stage(runtime, f"s{number}.txt", 30))
         return False
 

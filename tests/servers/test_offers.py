@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, format_bytes
 from app.mcp_client.server_tool import format_tool_result
-from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, parse_tools, tool_name_for_model
+from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, parse_tools_and_refusals, tool_name_for_model
 from app.proposals.text.file_warnings import format_size
 from app.tools.base.contract import MAX_RESULT_CHARACTERS
 from tests.examples import scale_examples
@@ -43,7 +43,7 @@ TOOLS = st.lists(
 @settings(max_examples=scale_examples(15))
 @given(st.text(min_size=1, max_size=40), TOOLS)
 def test_every_offered_tool_fits_endpoints(server: str, listed: list[Any]) -> None:
-    offers, problems = parse_tools(server, listed)
+    offers, problems = parse_tools_and_refusals(server, listed)
     assert len(offers) + len(problems) == len(listed)
     names = [offer.name for offer in offers]
     assert len(set(names)) == len(names)
@@ -54,9 +54,9 @@ def test_every_offered_tool_fits_endpoints(server: str, listed: list[Any]) -> No
         assert "$ref" not in offer.parameters
         written = json.dumps(offer.parameters, allow_nan=False, ensure_ascii=False)
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", written)
-    assert parse_tools(server, listed) == (offers, problems)
+    assert parse_tools_and_refusals(server, listed) == (offers, problems)
     stored = json.loads(json.dumps(dump_tools(offers)))
-    assert parse_tools(server, stored) == (offers, []), "a stored tool equals the listed one"
+    assert parse_tools_and_refusals(server, stored) == (offers, []), "a stored tool equals the listed one"
 
 
 def test_changed_tool_names_are_unique() -> None:
@@ -75,7 +75,7 @@ def test_tools_of_different_servers_have_different_names(one: str, tool: str, ot
 
 
 def parse_schema(schema: Any) -> tuple[Any, list[str]]:
-    offers, problems = parse_tools("s", [{"name": "t", "inputSchema": schema}])
+    offers, problems = parse_tools_and_refusals("s", [{"name": "t", "inputSchema": schema}])
     return (offers[0].parameters if offers else None), problems
 
 
@@ -123,13 +123,13 @@ def test_unusable_schemas_are_omitted_with_the_reason() -> None:
 
 def test_first_of_two_tools_with_the_same_name_is_offered() -> None:
     listed = [{"name": "read", "description": "Reads."}, {"name": "read", "description": "Writes."}, {"name": "list"}]
-    offers, problems = parse_tools("s", listed)
+    offers, problems = parse_tools_and_refusals("s", listed)
     assert [(each.name, each.description) for each in offers] == [("s__read", "Reads."), ("s__list", "")]
     assert problems == ["read is left out: there is another one of that name."]
 
 
 def test_number_of_tools_is_limited() -> None:
-    offers, problems = parse_tools("s", [{"name": f"t{number}"} for number in range(1500)])
+    offers, problems = parse_tools_and_refusals("s", [{"name": f"t{number}"} for number in range(1500)])
     assert len(offers) == 1000
     assert "500 more tools" in problems[-1]
 
@@ -202,7 +202,7 @@ def test_each_kind_of_result_content_is_described() -> None:
 )
 def test_changed_tool_definition_has_another_fingerprint(other: dict[str, Any]) -> None:
     listed = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
-    (once,), _ = parse_tools("files", [listed])
-    (again,), _ = parse_tools("files", [dict(listed)])
-    (changed,), _ = parse_tools("files", [listed | other])
+    (once,), _ = parse_tools_and_refusals("files", [listed])
+    (again,), _ = parse_tools_and_refusals("files", [dict(listed)])
+    (changed,), _ = parse_tools_and_refusals("files", [listed | other])
     assert once.fingerprint == again.fingerprint != changed.fingerprint

@@ -35,7 +35,7 @@ from app.conversation.events import (
     UserNotice,
 )
 from app.llm.values.requests_and_updates import TokenUsage
-from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
+from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome, LineComment
 from tests.ui.chat_app import ChatApp, call
 from widgets.chat.chat_bars import TurnStatusLine
 from widgets.chat.composer_field import ComposerDraft
@@ -75,8 +75,8 @@ async def fetch(url: str, tries: int = 3) -> bytes:
 """
 
 FILES = (
-    FileStat(path="app/fetch.py", op="edit", added=12, removed=3),
-    FileStat(path="tests/test_fetch.py", op="create", added=40, removed=0),
+    FileDiffStat(path="app/fetch.py", op="edit", added=12, removed=3),
+    FileDiffStat(path="tests/test_fetch.py", op="create", added=40, removed=0),
 )
 
 TURN: list[Event] = [

@@ -14,12 +14,12 @@ from textual.screen import Screen
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.endpoint_doctor import CHECKS, EndpointDiagnosis, EndpointFinding, LocalModelServer
+from app.llm.endpoint_doctor import CHECKS, DoctorCheckResult, EndpointDiagnosis, LocalModelServer
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload
-from app.llm.wires.wire_registry import SentRequest
+from app.llm.wires.wire_registry import PreparedRequest
 from app.proposals.decide.conflicts import ConflictMarkerLabels, ConflictRegion, FileConflict
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.runtime.open_workspace import open_workspace
 from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
@@ -28,7 +28,7 @@ from app.ui.screens.edit_screens import ConflictScreen, EditProposalScreen
 from app.ui.screens.report_screens import EndpointDoctorScreen, RequestBodyScreen
 from app.ui.screens.sessions_screen import SessionPickerScreen
 from app.ui.screens.settings_screen import SettingsScreen
-from app.ui.screens.setup_screens import EndpointScreen, ModelPickerScreen, SetupScreen
+from app.ui.screens.setup_screens import EndpointScreen, ModelPickerScreen, ModelSetupScreen
 from app.ui.screens.trust_screen import ConfigToTrust, TrustScreen
 from app.ui.startup import WorkspaceWithOptions
 from tests.pilots import wait_until_idle
@@ -52,7 +52,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     monkeypatch.setattr("app.ui.screens.report_screens.examine_endpoint", examined)
     # What this machine allows is not for pictures.
     monkeypatch.setattr(
-        "app.ui.screens.report_screens.describe_sandbox", lambda means: "run on a layer over the workspace"
+        "app.ui.screens.report_screens.describe_how_commands_run", lambda means: "run on a layer over the workspace"
     )
     monkeypatch.setattr("app.ui.screens.report_screens.SandboxMode", SimpleNamespace(IN_PLACE=None))
     found = [LocalModelServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "gpt-oss:20b"))]
@@ -94,7 +94,7 @@ class Sessions:
             ProposalStaged(
                 proposal="P1",
                 summary="Keep the moon's time",
-                files=(FileStat(path="tideline/moon.py", op="modify", added=1, removed=1),),
+                files=(FileDiffStat(path="tideline/moon.py", op="modify", added=1, removed=1),),
                 calls=("c1.0",),
             ),
             AssistantMessage(text="**P1** waits for you. Have a look at the diff."),
@@ -103,12 +103,12 @@ class Sessions:
 
 async def examined(
     endpoint: Endpoint, profile: EndpointProfile, **_: Any
-) -> AsyncIterator[EndpointFinding | EndpointDiagnosis]:
+) -> AsyncIterator[DoctorCheckResult | EndpointDiagnosis]:
     """An endpoint that honours nearly everything."""
     details = {"reachable": endpoint.base_url, "key": "accepted", "model": endpoint.model, "streaming": "22 pieces"}
     unsure = {"tool_choice": "“none” is taken; whether it is honoured cannot be told"}
     checks = [
-        EndpointFinding(name, None if name in unsure else True, unsure.get(name, details.get(name, "works")))
+        DoctorCheckResult(name, None if name in unsure else True, unsure.get(name, details.get(name, "works")))
         for name in CHECKS
     ]
     for check in checks:
@@ -189,7 +189,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
         app.run_background,
         AsyncMock(),
     ),
-    "wire": lambda app: RequestBodyScreen(SentRequest("gpt-oss-120b", EndpointProfile(), PAYLOAD)),
+    "wire": lambda app: RequestBodyScreen(PreparedRequest("gpt-oss-120b", EndpointProfile(), PAYLOAD)),
     "doctor": lambda app: EndpointDoctorScreen(
         app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", SecretStr("key"))
     ),
@@ -207,7 +207,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "ask": lambda app: ConfirmScreen(
         "Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"
     ),
-    "setup": lambda app: SetupScreen("No model is named yet."),
+    "setup": lambda app: ModelSetupScreen("No model is named yet."),
     "endpoint": lambda app: EndpointScreen(app.settings, Path("/home/ada/.config/signoff/config.toml"), print),
 }
 

@@ -18,7 +18,7 @@ from app.conversation.events import (
     ToolResult,
     UserMessage,
 )
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
@@ -70,7 +70,7 @@ def call(uid: str, name: str = "read_file", **arguments: Any) -> ToolCall:
 
 
 def staged(number: int, proposal: str = "P7") -> ProposalStaged:
-    stats = (FileStat(path="app/fetch.py", op="edit", added=12, removed=3),)
+    stats = (FileDiffStat(path="app/fetch.py", op="edit", added=12, removed=3),)
     return ProposalStaged(id=number, proposal=proposal, summary="Back off", files=stats, calls=())
 
 

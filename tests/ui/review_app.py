@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Proposal
 from app.tools.base.contract import PermissionRequest
@@ -18,7 +18,7 @@ from tests.ui.screen_text import screen_text
 from tests.waiting import until
 from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.review.review import ReviewPane
-from widgets.review.review_messages import DiffsWanted, ToggleLines, VersionDiffsWanted
+from widgets.review.review_messages import DiffsWanted, IncludeOrExcludeLines, VersionDiffsWanted
 
 BIG = (120, 60)
 """A screen on which every sample fits."""
@@ -49,11 +49,11 @@ class ReviewApp(App[None]):
         self.clock = Clock()
         self.review = ReviewPane(clock=self.clock)
         self.posted: list[Message] = []
-        self.wishes: list[ToggleLines] = []
+        self.wishes: list[IncludeOrExcludeLines] = []
         self.theme = theme
         self.first_comments: Sequence[LineComment] = ()
         self.first_confirmation: PermissionRequest | None = None
-        self.first_evidence: ProposalEvidence | None = None
+        self.first_evidence: ProposalTestEvidence | None = None
         self.below: Widget = Static(id="below")
         """The last line: in pictures a footer, which costs each test a fifth of its time."""
 
@@ -114,7 +114,7 @@ class ReviewApp(App[None]):
     def on_version_diffs_wanted(self, message: VersionDiffsWanted) -> None:
         self.review.set_version_diffs(message.proposal_id, self.versions[message.proposal_id])
 
-    def on_toggle_lines(self, message: ToggleLines) -> None:
+    def on_include_or_exclude_lines(self, message: IncludeOrExcludeLines) -> None:
         self.wishes.append(message)
 
     def on_event_recorded(self, message: Message) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from textual.widgets import Footer
 
-from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidence
+from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalTestEvidence
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, LineComment
 from app.proposals.values.models import (
-    Conflict,
+    ConflictingLines,
     FileDiff,
     FileOperation,
     MatchLevel,
@@ -67,7 +67,7 @@ def hostile() -> Item:
 
 def conflicted() -> Item:
     """Stale, with the place where the disk and the proposal disagree."""
-    conflict = Conflict(line=7, base=("RETRIES = 2",), disk=("RETRIES = 5",), proposed=("RETRIES = 3",))
+    conflict = ConflictingLines(line=7, base=("RETRIES = 2",), disk=("RETRIES = 5",), proposed=("RETRIES = 3",))
     diffs = [file_diff("app/fetch.py", BEFORE, AFTER, conflicts=(conflict,))]
     value = proposal("P9", diffs, "Retry with back-off")
     return stale(value, "app/fetch.py changed on disk where this edit is"), diffs
@@ -78,7 +78,7 @@ def revised() -> Item:
     return retry_proposal("P5", supersedes="P4", version=2)
 
 
-def tried() -> ProposalEvidence:
+def tried() -> ProposalTestEvidence:
     """What was found out of the hunks of a proposal."""
     value, _ = retry_proposal()
     held = {"tests": ("tests/test_fetch.py::test_gives_up_after_three_tries",), "count": 3}
@@ -93,7 +93,7 @@ def tried() -> ProposalEvidence:
         for change in value.files
         for hunk, verdict in zip(change.hunks, verdicts, strict=False)
     }
-    return ProposalEvidence(
+    return ProposalTestEvidence(
         value.id, value.revision, check="tests", selection="12 of 40 test files, by imports", tests=87, marks=marks
     )
 

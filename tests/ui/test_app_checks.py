@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckState, ProposalCheckResult, ProposalChecks
 from app.runtime.open_workspace import open_workspace
 from app.storage.record_store import RecordStore
 from app.ui.screens.output_screens import check_output_lines
@@ -97,7 +97,7 @@ async def test_a_narrow_pane_keeps_checks_and_a_key_sends_the_findings_to_the_mo
 
 
 def test_a_check_that_was_not_run_shows_no_output() -> None:
-    lines = check_output_lines(ProposalChecks("P1", 1, (CheckResult("greets", CheckState.NOT_ASKED),)))
+    lines = check_output_lines(ProposalChecks("P1", 1, (ProposalCheckResult("greets", CheckState.NOT_ASKED),)))
     assert [line.text for line in lines] == ["greets · ", "not run", ""]
 
 

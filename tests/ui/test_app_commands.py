@@ -210,16 +210,16 @@ async def test_the_setup_screen_comes_first_and_a_failed_demo_is_explained(
         raise OSError("no port is free")
 
     async with running(tmp_path) as run:
-        await run.screen("SetupScreen")
+        await run.screen("ModelSetupScreen")
         await run.see("Welcome to signoff", "OPENAI_API_KEY", "demo model")
         await run.screen("Workbench", "escape")
         await run.see("No model yet: send anything to choose one")
         await run.write("hello")
-        await run.screen("SetupScreen", "enter")
+        await run.screen("ModelSetupScreen", "enter")
         await run.pilot.press("escape")
         await run.until(lambda: run.app.workbench.composer.draft == "hello", "the message back in the composer")
         # A demo that cannot listen is one line.
-        await run.screen("SetupScreen", "enter")
+        await run.screen("ModelSetupScreen", "enter")
         await run.see("on this machine")
         monkeypatch.setattr(asyncio, "start_server", refused)
         await run.pilot.press("f3", "end", "enter")

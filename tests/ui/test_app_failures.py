@@ -20,7 +20,7 @@ from app.cli.command_output import CommandError
 from app.llm import endpoint_doctor
 from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
-from app.ui.screens.setup_screens import SetupScreen
+from app.ui.screens.setup_screens import ModelSetupScreen
 from app.ui.startup import WorkspaceWithOptions
 from tests.pictures import paint_everything
 from tests.ui.running_app import Running, running, staged
@@ -76,15 +76,15 @@ async def test_local_models_are_offered(tmp_path: Path, server: WireServer, monk
         endpoint_doctor, "find_local_servers", partial(endpoint_doctor.find_local_servers, patience=MAX_WAIT_SECONDS)
     )
     async with running(tmp_path) as run:
-        await run.screen("SetupScreen")
+        await run.screen("ModelSetupScreen")
         await run.see("local-model", f"127.0.0.1:{port}", "The demo model", "2 models on this machine")
-        assert isinstance(run.app.screen, SetupScreen)
+        assert isinstance(run.app.screen, ModelSetupScreen)
         await run.pilot.press("down", "enter")
         await run.until(lambda: run.app.current_session is not None, "the session")
         assert run.app.settings.base_url == f"http://127.0.0.1:{port}/v1"
         assert run.app.settings.model == "local-model"
     async with running(tmp_path) as run:
-        await run.screen("SetupScreen")
+        await run.screen("ModelSetupScreen")
         await run.see("2 models on this machine")
         assert run.app.screen.query_one(OptionList).highlighted == 1, "the one of the last time"
 

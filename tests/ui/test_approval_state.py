@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.updates import EventRecorded
-from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
 from app.conversation.events import SideAnswer
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.models import DeniedHunks, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
 from app.review.hunk_lines import changed_line_count
-from app.review.review_state import ReviewState, UnseenParts
+from app.review.review_state import ReviewQueueState, UnseenParts
 from app.review.unfinished_review import UnfinishedReview, UnsentComment, quote_lines
 from app.review.verdicts import (
     ActionAllowed,
@@ -40,7 +40,7 @@ def one(name: str, **facts: Any) -> Proposal:
     return proposal(name, [file_diff("a.py", "a\n", "b\n")], **facts)
 
 
-def seen(state: ReviewState, *values: Proposal) -> ReviewState:
+def seen(state: ReviewQueueState, *values: Proposal) -> ReviewQueueState:
     """The state after everything in these was on screen."""
     for value in values:
         shown = state.seen_tracker.seen_lines(value)
@@ -53,7 +53,7 @@ def seen(state: ReviewState, *values: Proposal) -> ReviewState:
     return state
 
 
-def asked_of_all(state: ReviewState) -> str:
+def asked_of_all(state: ReviewQueueState) -> str:
     """The question that comes before everything is approved."""
     verdict = judge_approve_all(state)
     assert isinstance(verdict, ActionNeedsConfirmation)
@@ -62,7 +62,7 @@ def asked_of_all(state: ReviewState) -> str:
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(list(ProposalState))), max_size=12))
 def test_the_shown_proposal_stays_while_it_waits(steps: list[tuple[int, ProposalState]]) -> None:
-    state = ReviewState()
+    state = ReviewQueueState()
     known: dict[str, Proposal] = {}
     for number, to in steps:
         before = state.proposal
@@ -75,9 +75,9 @@ def test_the_shown_proposal_stays_while_it_waits(steps: list[tuple[int, Proposal
         assert {*state.listed_keys} == {*known}
 
 
-def state_with_stale(*others: Proposal, **update: bool) -> ReviewState:
+def state_with_stale(*others: Proposal, **update: bool) -> ReviewQueueState:
     """P1 was shown first, and turned stale while nobody was in the review; then the others came."""
-    state = ReviewState()
+    state = ReviewQueueState()
     state.update_proposals([one("P1")], attended=False)
     state.update_proposals([(gone := stale(one("P1"), "a.py changed"))], attended=False)
     assert state.current == "P1", "the only one stays in view, and says why"
@@ -89,7 +89,7 @@ def test_approvable_proposals_come_before_stale_ones() -> None:
     assert state_with_stale(one("P2"), one("P3"), attended=False).current == "P2"
     assert state_with_stale(stale(one("P2"), "so did b.py"), attended=False).current == "P1"
     assert state_with_stale(one("P2"), attended=True).current == "P1", "nothing goes from under the user's eyes"
-    opened = ReviewState()
+    opened = ReviewQueueState()
     opened.update_proposals([stale(one("P1"), "a.py changed"), one("P2")])
     assert opened.current == "P2"
 
@@ -98,7 +98,7 @@ def test_approvable_proposals_come_before_stale_ones() -> None:
 def test_a_proposal_that_the_user_chose_or_writes_about_stays_shown(state: ProposalState) -> None:
     gone, new = one("P1", state=state), one("P2")
     for picked in (True, False):
-        review = ReviewState()
+        review = ReviewQueueState()
         review.update_proposals([gone], attended=False)
         if picked:
             review.current, review.is_picked_by_user = "P1", True
@@ -106,7 +106,7 @@ def test_a_proposal_that_the_user_chose_or_writes_about_stays_shown(state: Propo
             review.feedback_drafts.set_feedback("P1", "Do it anew.")
         review.update_proposals([gone, new], attended=False)
         assert review.current == "P1" or not (picked or state is ProposalState.STALE)
-    review = ReviewState()
+    review = ReviewQueueState()
     review.update_proposals([one("P1"), new], attended=False)
     review.current, review.is_picked_by_user = "P1", True
     review.update_proposals([gone, new], attended=False)
@@ -116,7 +116,7 @@ def test_a_proposal_that_the_user_chose_or_writes_about_stays_shown(state: Propo
 @given(st.lists(st.integers(0, 5), max_size=10))
 def test_line_counts_are_those_of_the_chosen_hunks(toggles: list[int]) -> None:
     value, _ = retry_proposal()
-    state = ReviewState(waiting=[value], current="P1")
+    state = ReviewQueueState(waiting=[value], current="P1")
     for number in toggles:
         state.hunk_exclusions.toggle(value, [value.hunks[number % len(value.hunks)]])
     choice = state.hunk_exclusions.approval_selection(value)
@@ -133,7 +133,7 @@ def test_decided_hunks_are_not_in_the_approval_selection() -> None:
     change = value.files[0]
     hunks = (change.hunks[0].model_copy(update={"state": HunkState.DENIED}), *change.hunks[1:])
     partly = value.model_copy(update={"files": (change.model_copy(update={"hunks": hunks}), value.files[1])})
-    state = ReviewState(waiting=[partly])
+    state = ReviewQueueState(waiting=[partly])
     state.hunk_exclusions.toggle(partly, [hunks[0]])
     assert state.hunk_exclusions.approval_selection(partly).total == len(value.hunks) - 1
     assert state.hunk_exclusions.approval_selection(partly).is_all
@@ -145,7 +145,7 @@ def test_decided_hunks_are_not_in_the_approval_selection() -> None:
 
 def test_files_with_only_excluded_hunks_would_not_change() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("b.py", "a\n", "b\n")])
-    state = seen(ReviewState(), value)
+    state = seen(ReviewQueueState(), value)
     state.update_proposals([value])
     assert "2 files" in current_item_lines(state, str)[0].plain
     state.hunk_exclusions.toggle(value, value.files[1].hunks)
@@ -166,7 +166,7 @@ def test_counts_of_waiting_proposals_leave_out_decided_ones() -> None:
     )
     value = proposal("P1", [file_diff("b.py", "a\n", "b\n")], state=ProposalState.PARTLY_APPROVED)
     value = value.model_copy(update={"files": (landed, *value.files)})
-    choice = ReviewState().hunk_exclusions.approval_selection(value)
+    choice = ReviewQueueState().hunk_exclusions.approval_selection(value)
     assert (choice.files, choice.added, choice.removed) == (1, 1, 1)
     assert (value.added, value.removed) == (1, 1)
     decided = value.model_copy(
@@ -177,7 +177,7 @@ def test_counts_of_waiting_proposals_leave_out_decided_ones() -> None:
 
 def test_an_action_is_allowed_or_refused_by_the_proposals_state() -> None:
     value = one("P1")
-    state = ReviewState(waiting=[value], current="P1")
+    state = ReviewQueueState(waiting=[value], current="P1")
     assert isinstance(judge_approval(state, value), ActionNeedsConfirmation), "its hunk was never on screen"
     seen(state, value)
     assert judge_approval(state, value) == ActionAllowed("approve", ("P1",))
@@ -193,7 +193,7 @@ def test_an_action_is_allowed_or_refused_by_the_proposals_state() -> None:
 
 def test_a_proposal_on_disk_is_not_denied_after_the_file_changed() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n", on_disk=True)])
-    state, gone = seen(ReviewState(), value), stale(value, "a.py changed")
+    state, gone = seen(ReviewQueueState(), value), stale(value, "a.py changed")
     for denied in (judge_denial, judge_denial_with_feedback):
         assert denied(state, value) == ActionAllowed("deny", ("P1",))
         assert denied(state, gone) == ActionRefused("P1 is stale and cannot be taken back: a.py changed")
@@ -222,7 +222,7 @@ def test_a_bulk_approval_names_each_doubtful_proposal() -> None:
         proposal("P8", [again]),
         proposal("P9", [file_diff("h.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)]),
     ]
-    state = ReviewState(waiting=[one("P1"), *doubtful])
+    state = ReviewQueueState(waiting=[one("P1"), *doubtful])
     verdict = judge_approve_all(state)
     assert isinstance(verdict, ActionNeedsConfirmation)
     assert verdict.ids == ("P1", "P9"), "a trailing space is not doubtful"
@@ -235,9 +235,9 @@ def test_a_bulk_approval_names_each_doubtful_proposal() -> None:
 
 
 def test_deny_all_works_with_one_proposal_but_not_with_none() -> None:
-    assert isinstance(judge_deny_all(ReviewState()), ActionRefused)
-    assert isinstance(judge_approve_all(ReviewState()), ActionRefused)
-    assert judge_deny_all(ReviewState(waiting=[one("P1")])) == ActionAllowed("deny", ("P1",))
+    assert isinstance(judge_deny_all(ReviewQueueState()), ActionRefused)
+    assert isinstance(judge_approve_all(ReviewQueueState()), ActionRefused)
+    assert judge_deny_all(ReviewQueueState(waiting=[one("P1")])) == ActionAllowed("deny", ("P1",))
 
 
 def test_text_of_others_is_never_markup_or_escape_sequences() -> None:
@@ -245,7 +245,7 @@ def test_text_of_others_is_never_markup_or_escape_sequences() -> None:
     value = one(
         "P1", summary=hostile, reason=hostile, state=ProposalState.STALE, files=(file_diff(hostile, "a", "b").change,)
     )
-    state = ReviewState(waiting=[value], current="P1")
+    state = ReviewQueueState(waiting=[value], current="P1")
     rows = [proposal_row(state, value), *current_item_lines(state, lambda action: "y")]
     state.permissions.asked["c1"] = PermissionRequest("command", hostile, hostile, hostile)
     rows.append(permission_row(state, "c1"))
@@ -263,7 +263,7 @@ def test_a_quote_has_the_surrounding_lines_with_their_signs() -> None:
 
 def test_a_file_without_hunks_counts_as_unseen() -> None:
     value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE, rebased=True)])
-    state = ReviewState(waiting=[value])
+    state = ReviewQueueState(waiting=[value])
     assert state.unseen_parts(value) == UnseenParts(0, 0, ("run.sh",))
     assert describe_unseen_parts("P1", state.unseen_parts(value)) == "run.sh of P1 was never on screen"
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh, run.sh never on screen)."
@@ -273,7 +273,7 @@ def test_a_file_without_hunks_counts_as_unseen() -> None:
 
 def test_an_excluded_hunk_stays_excluded_when_its_id_changes() -> None:
     value, _ = retry_proposal()
-    state = ReviewState()
+    state = ReviewQueueState()
     state.update_proposals([value])
     state.hunk_exclusions.toggle(value, [value.hunks[0]])
     change = value.files[0]
@@ -294,7 +294,7 @@ def test_excluded_lines_can_be_included_again_and_stay_seen() -> None:
         for at, name in enumerate("xy")
     ]
     parts = [HunkPart(hunk.id, piece, piece.id == "y") for piece in pieces]
-    state = ReviewState(waiting=[value], current="P1")
+    state = ReviewQueueState(waiting=[value], current="P1")
     state.seen_tracker.seen_lines(value).mark_seen(hunk, 1)
     state.select_split_parts(value, parts, ())
     assert state.hunk_exclusions.left_out["P1"] == {"y"}
@@ -310,13 +310,13 @@ def test_a_denied_hunk_of_a_pending_proposal_can_be_reopened() -> None:
     part = DeniedHunks(decision=1, hunks=(change.hunks[0].id,), before=change.result, after=change.base)
     denied = value.model_copy(update={"files": (change.model_copy(update={"denied": (part,)}), *value.files[1:])})
     for shown, offered in ((value, False), (denied, True)):
-        state = ReviewState(waiting=[shown], current=shown.id)
+        state = ReviewQueueState(waiting=[shown], current=shown.id)
         assert (state.undo_target is shown) is offered
         assert is_action_available("undo", state, None) is offered
 
 
 def test_the_shown_permission_stays_when_proposals_arrive() -> None:
-    state = ReviewState()
+    state = ReviewQueueState()
     for key in ("c1", "c2"):
         state.permissions.asked[key] = PermissionRequest("command", "Run a command", "make", ".")
     state.current = "c2"
@@ -326,21 +326,24 @@ def test_the_shown_permission_stays_when_proposals_arrive() -> None:
 
 
 def test_a_waiting_permission_is_mentioned_before_a_decided_proposal() -> None:
-    state = ReviewState(recent=[one("P1", state=ProposalState.APPLIED)], current="P1")
+    state = ReviewQueueState(recent=[one("P1", state=ProposalState.APPLIED)], current="P1")
     assert "Nothing waits for you." in current_item_lines(state, str)[1].plain
     state.permissions.asked["c1"] = PermissionRequest("command", "Run a command", "make test", ".")
     assert "your permission is needed: make test" in current_item_lines(state, str)[1].plain
 
 
 def test_only_a_command_can_be_allowed_by_its_form() -> None:
-    state = ReviewState(current="c1")
+    state = ReviewQueueState(current="c1")
     for kind in ("secret", "changes", "server", "command"):
         state.permissions.asked["c1"] = PermissionRequest(kind, "May I?", "make", ".")
         assert (state.form is not None) is is_action_available("allow_project", state, None) is (kind == "command")
 
 
 def test_during_a_confirmation_keys_have_the_titles_of_its_answers() -> None:
-    state, question = ReviewState(), ActionNeedsConfirmation("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
+    state, question = (
+        ReviewQueueState(),
+        ActionNeedsConfirmation("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",)),
+    )
     state.update_proposals([one("P1"), one("P2")])
     titles = {
         action: current_key_title(action, state, question, is_comparing_versions=False) for action in DECIDING_ACTIONS
@@ -354,10 +357,11 @@ def test_during_a_confirmation_keys_have_the_titles_of_its_answers() -> None:
 
 def test_checks_are_on_one_line_if_there_is_room() -> None:
     results = tuple(
-        CheckResult(name, CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED, 1)) for name in ("lint", "tests")
+        ProposalCheckResult(name, CheckState.FAILED, outcome=CheckRunResult(CheckState.FAILED, 1))
+        for name in ("lint", "tests")
     )
-    state = ReviewState(checks={"P1": ProposalChecks("P1", 1, results)})
-    assert check_lines(ReviewState(checks={"P1": ProposalChecks("P1", 1)}), "P1", str, 80) == []
+    state = ReviewQueueState(checks={"P1": ProposalChecks("P1", 1, results)})
+    assert check_lines(ReviewQueueState(checks={"P1": ProposalChecks("P1", 1)}), "P1", str, 80) == []
     assert [len(check_lines(state, "P1", str, width)) for width in (200, 60, 0)] == [1, 2, 1]
     assert all(line.cell_length <= 60 for line in check_lines(state, "P1", str, 60))
 
@@ -369,7 +373,7 @@ def test_an_answer_to_an_unknown_question_is_ignored() -> None:
 
 
 def test_seen_lines_are_forgotten_with_their_proposal() -> None:
-    state, first, second = ReviewState(), one("P1"), one("P2")
+    state, first, second = ReviewQueueState(), one("P1"), one("P2")
     state.update_proposals([first, second])
     seen(state, first, second)
     assert not state.seen_tracker.unseen_parts(first, ())

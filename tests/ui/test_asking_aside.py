@@ -167,7 +167,7 @@ async def test_after_an_error_another_side_question_can_be_asked(tmp_path: Path,
 
 async def test_without_a_model_a_side_question_says_what_to_do_and_keeps_its_text(tmp_path: Path) -> None:
     async with running(tmp_path, size=(120, 40)) as run:
-        await run.screen("SetupScreen")
+        await run.screen("ModelSetupScreen")
         await run.screen("Workbench", "escape")
         patch = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,2 @@\n def greet(name):\n"
         run.runtime.service.stage_patch(patch + "-    return 'Hello ' + name\n+    return 'Hi ' + name\n")

@@ -16,7 +16,7 @@ from textual.timer import Timer
 
 from app.agent.updates import (
     CallStreamed,
-    CommandOutput,
+    CommandOutputStreamed,
     EventRecorded,
     PhaseChanged,
     QueueChanged,
@@ -280,10 +280,10 @@ async def test_visible_entries_stay_in_place_when_an_entry_above_changes() -> No
         transcript.focus()
         await pilot.press("pageup")
         looked_at = app.shown()
-        app.pane.apply_update(CommandOutput("c0.0", "one\ntwo\nthree\n"))
+        app.pane.apply_update(CommandOutputStreamed("c0.0", "one\ntwo\nthree\n"))
         await filled(app, pilot)
         assert app.shown() == looked_at
-        app.pane.apply_update(CommandOutput("c0.0", "four\n"))
+        app.pane.apply_update(CommandOutputStreamed("c0.0", "four\n"))
         app.pane.apply_update(EventRecorded(UserMessage(id=1001, text="one more")))
         await filled(app, pilot)
         assert app.shown() == looked_at

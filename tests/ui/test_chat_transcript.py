@@ -7,7 +7,7 @@ from textual import events
 from textual.events import MouseScrollUp
 from textual.pilot import Pilot
 
-from app.agent.updates import CommandOutput, EventRecorded, PhaseChanged, SessionPhase, TextStreamed
+from app.agent.updates import CommandOutputStreamed, EventRecorded, PhaseChanged, SessionPhase, TextStreamed
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -26,9 +26,9 @@ from app.conversation.events import (
     UserMessage,
     UserNotice,
 )
-from app.proposals.values.decision_facts import FileStat, LineComment
+from app.proposals.values.decision_facts import FileDiffStat, LineComment
 from tests.ui.chat_app import ChatApp, call, chatting, conversation, staged
-from widgets.chat.entries.message_entries import AnswerEntry
+from widgets.chat.entries.message_entries import ModelAnswerEntry
 from widgets.chat.transcript import Transcript
 
 SIZE = (80, 30)
@@ -58,7 +58,7 @@ async def test_the_transcript_follows_its_end_until_the_user_scrolls_up() -> Non
         await pilot.pause()
         assert app.shown() == before
         answer = transcript.entries[-2]
-        assert isinstance(answer, AnswerEntry) and answer.text.count("second line") == 20
+        assert isinstance(answer, ModelAnswerEntry) and answer.text.count("second line") == 20
         assert "↓ 1 new" in app.pane.status_line.render().plain
 
         transcript.focus()
@@ -231,7 +231,7 @@ async def test_running_commands_show_the_end_of_their_output() -> None:
         made = call("c1.0", "run_command", command="pytest")
         app.pane.apply_update(EventRecorded(AssistantMessage(id=1, calls=(made,))))
         app.pane.apply_update(EventRecorded(ToolStarted(id=2, call="c1.0")))
-        app.pane.apply_update(CommandOutput("c1.0", "".join(f"test {number}\n" for number in range(50))))
+        app.pane.apply_update(CommandOutputStreamed("c1.0", "".join(f"test {number}\n" for number in range(50))))
         app.pane.show_streamed_text()
         await pilot.pause()
         rows = [row for row in app.shown() if row]
@@ -283,7 +283,7 @@ HOSTILE = "x[/]y [red]z[/red] \x1b]0;title\x07 \x1b[2J \x9b31m \u202eevil\u2066 
 
 
 async def test_hostile_text_is_made_visible_in_the_transcript() -> None:
-    stat = FileStat(path=HOSTILE, op="edit", added=1, removed=1)
+    stat = FileDiffStat(path=HOSTILE, op="edit", added=1, removed=1)
     comment = LineComment(path=HOSTILE, line=1, side="new", quote=HOSTILE, text=HOSTILE)
     log: list[Event] = [
         UserMessage(id=1, text=HOSTILE),

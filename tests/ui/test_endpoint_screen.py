@@ -19,7 +19,7 @@ COMMENTED = '# My own words\ntheme = "signoff-light"  # by day\n\n[keys]\n"revie
 
 
 async def writing(run: Running) -> None:
-    await run.screen("SetupScreen")
+    await run.screen("ModelSetupScreen")
     await run.see("Another model", "on this machine")
     await run.screen("EndpointScreen", "up", "enter")
 

@@ -24,7 +24,7 @@ from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
 from widgets.common.input_order import (
-    EventCompletionTracker,
+    InputEventCompletionTracker,
     OrderedInputApp,
     mark_burst_keys,
     wait_until_input_painted,
@@ -201,7 +201,7 @@ async def test_a_key_after_the_end_of_the_app_is_ignored() -> None:
     await app.on_event(late)
     late._set_forwarded()
     await app.on_event(late)
-    followed = EventCompletionTracker(app, events.Key("w", "w"), done)
+    followed = InputEventCompletionTracker(app, events.Key("w", "w"), done)
     assert followed.ready
     followed.start()
     followed.stop()

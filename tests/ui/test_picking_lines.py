@@ -92,7 +92,7 @@ async def test_line_picking_marks_its_lines_and_ends_with_escape() -> None:
         await pilot.press("asterisk", "j", "space")
         await app.pass_grace()
         (wish,) = app.wishes
-        assert isinstance(wish, review_messages.ToggleLines) and wish.lines.new == {1, 2}
+        assert isinstance(wish, review_messages.IncludeOrExcludeLines) and wish.lines.new == {1, 2}
         assert view.picked_lines() is None
 
 

@@ -4,7 +4,7 @@ from app.proposals.values.models import FileDiff, Proposal
 from tests.attention.commits import as_proposal
 from tests.ui.review_app import ReviewApp, reviewing
 from tests.ui.sample_diffs import file_diff
-from widgets.diff.diff_pane import MiniMap, minimap_cell_bits, rows_needing_attention
+from widgets.diff.diff_pane import MiniMap, minimap_cell_change_flags, rows_of_risky_hunks
 from widgets.diff.diff_rows import FileRow, LineRow
 from widgets.diff.file_list import FileList
 
@@ -94,14 +94,14 @@ async def test_a_lock_file_alone_is_not_folded() -> None:
 async def test_the_minimap_marks_the_hunk() -> None:
     async with reviewing(item(), size=(120, 50)) as (app, pilot):
         view, minimap = app.review.view, app.query_one(MiniMap)
-        first, second = list(rows_needing_attention(view.layout_rows, view.diffs))
+        first, second = list(rows_of_risky_hunks(view.layout_rows, view.diffs))
         assert view.layout_rows.landmarks.hunk_keys[:2] == [(0, 0), (1, 0)]
         assert [first, second] == view.layout_rows.landmarks.hunks[:2]
-        cells = minimap_cell_bits(view.layout_rows, minimap.size.height)
+        cells = minimap_cell_change_flags(view.layout_rows, minimap.size.height)
         marked = [y for y in range(len(cells)) if minimap.render_line(y).text == "!"]
         assert [view.layout_rows.part_at(y).number for y in marked] == [first, second]
         # Of a file that is folded, its head is marked.
         view.cursor.go_to_file(0)
         assert isinstance(view.cursor.row, FileRow)
         await pilot.press("enter")
-        assert next(rows_needing_attention(view.layout_rows, view.diffs)) == view.layout_rows.landmarks.files[0]
+        assert next(rows_of_risky_hunks(view.layout_rows, view.diffs)) == view.layout_rows.landmarks.files[0]

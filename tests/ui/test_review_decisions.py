@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
 from app.keys.actions import actions_of_scopes
 from app.proposals.values.models import MatchLevel, ProposalState
 from app.tools.base.contract import PermissionRequest
@@ -53,7 +53,7 @@ async def test_early_misplaced_and_repeated_keys_decide_nothing() -> None:
 async def test_decision_keys_do_nothing_right_after_the_proposal_appeared() -> None:
     app = ReviewApp(small(), small("P2", state=ProposalState.APPLIED))
     app.review.state.last_decided = "P2"
-    red = CheckResult("tests", CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED, 1))
+    red = ProposalCheckResult("tests", CheckState.FAILED, outcome=CheckRunResult(CheckState.FAILED, 1))
     async with app.run_test(size=BIG) as pilot:
         app.review.set_checks(ProposalChecks("P1", 1, (red,)))
         await pilot.pause()

@@ -11,7 +11,7 @@ from textual.widgets import Input
 from app.agent.limits import SessionLimits
 from app.keys.actions import ACTIONS
 from app.keys.keymap import effective_keys, key_display_name
-from app.llm.endpoint_doctor import CHECKS, EndpointDiagnosis, EndpointFinding
+from app.llm.endpoint_doctor import CHECKS, DoctorCheckResult, EndpointDiagnosis
 from app.llm.values.endpoint import EndpointProfile
 from app.tools.base.command_forms import CommandForm
 from app.ui.screens.edit_screens import EditProposalScreen
@@ -254,7 +254,7 @@ async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeyp
 
 
 def test_the_doctor_lists_workarounds_only_if_some_are_needed() -> None:
-    checks = tuple(EndpointFinding(name, True, "") for name in CHECKS)
+    checks = tuple(DoctorCheckResult(name, True, "") for name in CHECKS)
     assert (
         describe_diagnosis(EndpointDiagnosis(checks, EndpointProfile(), False, "Nothing answers.")).plain
         == "Nothing answers."
@@ -263,7 +263,7 @@ def test_the_doctor_lists_workarounds_only_if_some_are_needed() -> None:
     assert (
         "works around"
         in describe_diagnosis(
-            EndpointDiagnosis((*checks, EndpointFinding("usage", None, "")), EndpointProfile(), True, "")
+            EndpointDiagnosis((*checks, DoctorCheckResult("usage", None, "")), EndpointProfile(), True, "")
         ).plain
     )
 

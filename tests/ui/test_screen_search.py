@@ -9,7 +9,7 @@ from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStar
 from app.runtime.open_workspace import OpenWorkspace
 from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
-from widgets.chat.entries.message_entries import AnswerEntry, UserEntry
+from widgets.chat.entries.message_entries import ModelAnswerEntry, UserEntry
 from widgets.common.search_list import SearchList
 
 HOSTILE = "x[/]y [@click=app.bell]z[/] \x1b]0;owned\x07 \u202egnp"
@@ -64,7 +64,7 @@ async def test_a_search_result_in_the_open_session_scrolls_there(tmp_path: Path,
         await run.see("1 place")
         await run.pilot.press("enter")
         transcript = run.app.workbench.chat.transcript
-        await run.until(lambda: isinstance(transcript.cursor_entry, AnswerEntry), "the place")
+        await run.until(lambda: isinstance(transcript.cursor_entry, ModelAnswerEntry), "the place")
         assert run.app.require_session() is session
         # The open session is renamed by command.
         await run.command("rename Lunar matters")

@@ -7,7 +7,7 @@ from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import blocks, file_diff, proposed
 from tests.waiting import until
 from widgets.diff.diff_arrangement import DiffComment
-from widgets.diff.diff_rows import SourceLine, WhitespaceHunkRow
+from widgets.diff.diff_rows import SourceLinePosition, WhitespaceHunkRow
 from widgets.review import review_messages
 
 OLD = (
@@ -66,7 +66,7 @@ async def test_hidden_white_space_is_counted_and_shown_again_for_a_search() -> N
         assert "x4 := a+4" in app.text()
         await pilot.press("W", "W")
         assert "x4 := a+4" not in app.text()
-        view.set_comments([DiffComment(SourceLine(0, "old", 3), "Why the tab?")])
+        view.set_comments([DiffComment(SourceLinePosition(0, "old", 3), "Why the tab?")])
         await pilot.pause()
         assert "Why the tab?" in app.text()
 

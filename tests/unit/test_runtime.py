@@ -21,8 +21,8 @@ from app.proposals.values.record_entries import SessionEventRecordEntry
 from app.runtime import shutdown, terminal_at_start
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
+    LearnedProfileStore,
     OtherSessionLogWriter,
-    ProfileStore,
     SessionEventStoreOnThread,
     make_commit_function,
     read_picked_model,
@@ -104,7 +104,7 @@ async def test_a_missing_session_records_nothing(runtime: OpenWorkspace) -> None
 
 
 def test_unreadable_learned_profile_is_learned_anew(runtime: OpenWorkspace) -> None:
-    learned = ProfileStore(runtime.sessions)
+    learned = LearnedProfileStore(runtime.sessions)
     learned["a"] = {"x": 1}
     assert learned.get("a") == {"x": 1} and learned.get("b") is None
     runtime.sessions.set_setting("profile:a", "{cut off", shared=True)

@@ -19,7 +19,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from app.ui.terminal.attention import (
     TerminalNotifier,
-    attention_sequence,
+    bell_or_notification_sequence,
     desktop_notification_sequence,
     typed_lines_to_key_events,
 )
@@ -32,7 +32,7 @@ from app.ui.terminal.fitted_app import (
     nearest_palette_colour,
     original_strip_divide,
 )
-from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, built_in_theme
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, load_signoff_theme
 from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
 from widgets.diff.diff_colours import make_diff_variable_defaults
@@ -116,7 +116,7 @@ def test_a_strip_that_nothing_divides_is_freed_without_the_collector(uncollected
 
 def test_all_strips_of_an_app_are_freed_at_once(uncollected: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Strip, "divide", original_strip_divide)
-    TerminalAdaptedApp(built_in_theme(STANDARD_THEME))
+    TerminalAdaptedApp(load_signoff_theme(STANDARD_THEME))
     assert Strip([Segment("text")]).divide([4])
     assert not any(isinstance(one, Strip) and one.text == "text" for one in gc.get_objects())
 
@@ -189,8 +189,10 @@ def test_no_text_ends_a_notification_early() -> None:
 
 def test_a_terminal_that_would_print_a_notification_gets_a_bell_and_tmux_passes_it_through() -> None:
     for environment in ({"TERM": "linux"}, {"TERM": "dumb"}, {}, {"TERM": "screen", "STY": "1.x"}):
-        assert attention_sequence("desktop", "text", environment) == "\a"
-    sent = attention_sequence("desktop", "text", {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"})
+        assert bell_or_notification_sequence("desktop", "text", environment) == "\a"
+    sent = bell_or_notification_sequence(
+        "desktop", "text", {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"}
+    )
     wrapped = re.fullmatch("\a\x1bPtmux;((?:[^\x1b]|\x1b\x1b)*)\x1b\\\\", sent)
     assert wrapped is not None
     assert wrapped[1].replace("\x1b\x1b", "\x1b") == desktop_notification_sequence("signoff", "text")
@@ -215,7 +217,7 @@ def test_unsafe_characters_are_removed_and_a_plain_row_is_unchanged() -> None:
 async def test_a_timer_fires_although_the_process_was_suspended_while_it_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    app, fired = TerminalAdaptedApp(built_in_theme(STANDARD_THEME)), asyncio.Event()
+    app, fired = TerminalAdaptedApp(load_signoff_theme(STANDARD_THEME)), asyncio.Event()
     async with app.run_test():
         calls = iter(range(1_000_000))
         monkeypatch.setattr("textual._time.get_time", lambda: time.monotonic() + next(calls))

@@ -7,7 +7,12 @@ import pytest
 from textual.color import Color
 
 from app.storage.app_dirs import AppDirs
-from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, load_first_theme, theme_for_colour_system
+from app.ui.themes.first_theme import (
+    OWN_THEMES_FOLDER,
+    STANDARD_THEME,
+    load_configured_theme,
+    theme_for_colour_system,
+)
 from app.ui.themes.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
@@ -106,7 +111,7 @@ def where(tmp_path: Path) -> AppDirs:
 
 def test_the_first_picture_has_the_configured_theme(tmp_path: Path, where: AppDirs) -> None:
     def first(flag: str | None = None, **environment: str) -> str:
-        return load_first_theme(flag, environment, tmp_path, where).name
+        return load_configured_theme(flag, environment, tmp_path, where).name
 
     assert first() == STANDARD_THEME
     where.config_file.write_text('theme = "signoff-light"\n')
@@ -122,10 +127,10 @@ def test_the_first_theme_is_found_whatever_the_files_contain(tmp_path: Path, whe
     (where.themes.parent / "elsewhere.toml").write_text('name = "elsewhere"\nprimary = "#ff00ff"\n')
     for text in ("theme = 3", "theme = [", 'theme = "../elsewhere"', 'theme = "none"', ""):
         where.config_file.write_text(text)
-        assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME, text
+        assert load_configured_theme(None, {}, tmp_path, where).name == STANDARD_THEME, text
     for text in ('name = "mine"\nprimary = "no colour"', 'name = "mine"', "[", "primary = 3"):
         (where.themes / "mine.toml").write_text(text)
-        assert load_first_theme("mine", {}, tmp_path, where).name == STANDARD_THEME, text
+        assert load_configured_theme("mine", {}, tmp_path, where).name == STANDARD_THEME, text
 
 
 def test_in_16_colours_the_terminals_colours_are_the_default() -> None:
@@ -136,7 +141,7 @@ def test_in_16_colours_the_terminals_colours_are_the_default() -> None:
 
 def test_no_configuration_can_keep_the_first_picture_waiting(tmp_path: Path, where: AppDirs) -> None:
     def first() -> str:
-        return load_first_theme(None, {}, tmp_path, where).name
+        return load_configured_theme(None, {}, tmp_path, where).name
 
     os.mkfifo(where.config_file)
     assert first() == STANDARD_THEME

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from app.llm.capabilities.profiles import LearnedProfile, replace_learned_by_diagnosis, resolve_profile
 from app.llm.endpoint_doctor import (
     CHECKS,
+    DoctorCheckResult,
     EndpointDiagnosis,
-    EndpointFinding,
     describe_learned_fields,
     examine_endpoint,
 )
@@ -65,8 +65,8 @@ async def examined(
     ]
     *checks, diagnosis = findings
     assert isinstance(diagnosis, EndpointDiagnosis) and diagnosis.checks == tuple(checks)
-    assert tuple(check.name for check in checks if isinstance(check, EndpointFinding)) == CHECKS
-    assert all("\n" not in check.detail and check.detail for check in checks if isinstance(check, EndpointFinding))
+    assert tuple(check.name for check in checks if isinstance(check, DoctorCheckResult)) == CHECKS
+    assert all("\n" not in check.detail and check.detail for check in checks if isinstance(check, DoctorCheckResult))
     return diagnosis
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.conversation.events import EVENT_JSON, AssistantMessage, ToolCall
 from app.conversation.log import EventLog
-from app.llm.endpoint_doctor import EndpointDiagnosis, EndpointFinding, examine_endpoint
+from app.llm.endpoint_doctor import DoctorCheckResult, EndpointDiagnosis, examine_endpoint
 from app.llm.failures.failures import MAX_TEXT_CHARACTERS
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
 from app.llm.response import bounded_stream
@@ -212,7 +212,7 @@ async def test_very_long_names_are_shortened_to_one_line(server: WireServer) -> 
     server.models = ["x" * 5_000, "a\nb"]
     server.script([error(404, "The model `m` does not exist", code="model_not_found")])
     found = [one async for one in examine_endpoint(Endpoint(server.base_url, "m"), EndpointProfile(), retry=FAST)]
-    (model,) = [one.detail for one in found if isinstance(one, EndpointFinding) and one.name == "model"]
+    (model,) = [one.detail for one in found if isinstance(one, DoctorCheckResult) and one.name == "model"]
     assert len(model) < 600 and "\n" not in model
     server.always(stream(chunk("Hi"), chunk(finish="x" * 5_000), DONE))
     assert len((await complete(server)).finish_reason or "") == 100

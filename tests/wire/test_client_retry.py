@@ -11,7 +11,7 @@ import pytest
 
 from app.llm.failures.failures import FailureDescriber
 from app.llm.failures.request_errors import AttemptFailed, FailureKind, RequestError, RetryPolicy
-from app.llm.transport import ProgressTimeout, Timeouts, Transport
+from app.llm.transport import ProgressExtendedTimeout, Timeouts, Transport
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, RetryScheduled, StreamUpdate, TextDelta
 from app.llm.wires.wire_registry import wire_for
@@ -129,7 +129,7 @@ async def test_the_error_of_a_silent_exchange_names_what_it_waited_for(server: W
     endpoint, timeouts = Endpoint(server.base_url, "test-model"), Timeouts(first=0.02)
     transport = Transport(endpoint, timeouts, FailureDescriber(endpoint))
     await transport.wait_until_ready()
-    exchange = transport.exchange(wire_for(EndpointProfile()), {}, ProgressTimeout(timeouts, closing=False))
+    exchange = transport.exchange(wire_for(EndpointProfile()), {}, ProgressExtendedTimeout(timeouts, closing=False))
     with pytest.raises(AttemptFailed, match=r"sent nothing for 0.02 s while waiting for its first token"):
         await anext(exchange)
     await transport.aclose()

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from app.copies import replace
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.endpoint_doctor import EndpointDiagnosis, EndpointFinding, examine_endpoint
+from app.llm.endpoint_doctor import DoctorCheckResult, EndpointDiagnosis, examine_endpoint
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, ResponseCompleted, StreamUpdate
@@ -336,7 +336,7 @@ async def test_the_doctor_examines_each_wire_and_names_it(
     )
     *checks, diagnosis = [found async for found in examine_endpoint(endpoint, profile, timeouts=BRISK)]
     assert isinstance(diagnosis, EndpointDiagnosis)
-    found = {check.name: check for check in checks if isinstance(check, EndpointFinding)}
+    found = {check.name: check for check in checks if isinstance(check, DoctorCheckResult)}
     assert {name: check.ok for name, check in found.items()} == dict.fromkeys(found, True)
     assert wire_for(profile).title in found["wire"].detail and "`wire`" in found["wire"].detail
     assert {request.wire for request in server.requests} == {vendor.name}

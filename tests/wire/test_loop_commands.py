@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import CommandOutput, PermissionRequested
+from app.agent.updates import CommandOutputStreamed, PermissionRequested
 from app.conversation.events import CallOutcome, ToolResult
 from app.copies import replace
 from app.proposals.text.document import MAX_BYTES
@@ -23,7 +23,7 @@ from tests.wire.server import WireServer
 async def test_escape_ends_everything_that_a_command_started(server: WireServer, on: Bench) -> None:
     on.allow_everything()
     shown: list[str] = []
-    on.at(CommandOutput, lambda update: shown.append(update.text))
+    on.at(CommandOutputStreamed, lambda update: shown.append(update.text))
     mark = f"{random.randrange(10**6, 10**7)}.5"
     command = f"setsid sh -c 'trap \"\" TERM; echo 1; sleep {mark} & wait' & echo 2; sleep {mark}"
     server.turn(calls=[("run_command", {"command": command})])

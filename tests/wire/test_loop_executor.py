@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from app.agent.executor import CallEventWriter, Executor
-from app.agent.gate import Gate, GatePolicy
-from app.agent.limits import SessionLimits, TurnBudget, UsageMeter
-from app.agent.updates import CommandOutput, PermissionRequested
+from app.agent.gate import GatePolicy, StagingGate
+from app.agent.limits import CostAndTimeMeter, SessionLimits, TurnBudget
+from app.agent.updates import CommandOutputStreamed, PermissionRequested
 from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
@@ -37,7 +37,7 @@ from tests.waiting import until
 from tests.wire.bench import FILE, Bench, edit
 from tests.wire.server import WireServer
 
-UNLIMITED = TurnBudget(UsageMeter(), SessionLimits(), "", None, lambda: 0)
+UNLIMITED = TurnBudget(CostAndTimeMeter(), SessionLimits(), "", None, lambda: 0)
 
 
 async def allow(call: str, asked: PermissionRequest) -> PermissionAnswer:
@@ -66,8 +66,8 @@ def executor(
     )
 
 
-def closed_gate() -> Gate:
-    gate = Gate(GatePolicy())
+def closed_gate() -> StagingGate:
+    gate = StagingGate(GatePolicy())
     gate.apply(ProposalStaged(proposal="P1", summary="", files=(), calls=()))
     return gate
 
@@ -81,8 +81,12 @@ def response(*calls: tuple[str, dict[str, Any]], invalid: str = "") -> Assistant
     )
 
 
-async def run(on: Bench, message: AssistantMessage, *tools: Tool, gate: Gate | None = None, **options: Any) -> None:
-    await executor(on, *tools, **options).run_calls(message, Interrupter(), gate or Gate(GatePolicy()), UNLIMITED)
+async def run(
+    on: Bench, message: AssistantMessage, *tools: Tool, gate: StagingGate | None = None, **options: Any
+) -> None:
+    await executor(on, *tools, **options).run_calls(
+        message, Interrupter(), gate or StagingGate(GatePolicy()), UNLIMITED
+    )
 
 
 def outcomes(on: Bench) -> list[CallOutcome]:
@@ -273,13 +277,13 @@ async def test_a_command_is_on_disk_before_it_runs(on: Bench) -> None:
     stored: list[str] = []
 
     def look(update: object) -> None:
-        if isinstance(update, CommandOutput) and not stored:
+        if isinstance(update, CommandOutputStreamed) and not stored:
             events = on.runtime.sessions.events(on.session.id)
             stored.extend(event.call for event in events if isinstance(event, ToolStarted | ToolResult))
 
     running = executor(on, publish=look)
     await running.run_calls(
-        response(*reads, ("run_command", {"command": "echo a"})), Interrupter(), Gate(GatePolicy()), UNLIMITED
+        response(*reads, ("run_command", {"command": "echo a"})), Interrupter(), StagingGate(GatePolicy()), UNLIMITED
     )
     assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]
 

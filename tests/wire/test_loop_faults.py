@@ -16,12 +16,12 @@ import pytest
 
 from app.agent.session import Session
 from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnded, UserMessage
-from app.conversation.log import EventSink
+from app.conversation.log import EventStoreInterface
 from app.copies import replace
 from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
 from app.storage import StorageError
-from app.tools.base.contract import Tool, ToolContext, ToolOutput, UncheckedArguments
+from app.tools.base.contract import Tool, ToolContext, ToolOutput, UnvalidatedMcpToolArguments
 from app.tools.tool_registry import AdditionalTools, ToolSet, ToolSource
 from tests.examples import scale_step
 from tests.oracles.reading import VIOLATIONS
@@ -46,7 +46,7 @@ class Look(Tool):
     kind = "command"
     parameters = {"type": "object", "properties": {"where": {"type": "string"}}}  # noqa: RUF012
 
-    async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
+    async def run(self, arguments: UnvalidatedMcpToolArguments, context: ToolContext) -> ToolOutput:
         await asyncio.sleep(0)
         return ToolOutput("A cat.", "a cat")
 
@@ -62,7 +62,7 @@ class Box(ToolSource):
 class Disk:
     """A store that fails when it is told to."""
 
-    def __init__(self, sink: EventSink, writes: Callable[[], None]) -> None:
+    def __init__(self, sink: EventStoreInterface, writes: Callable[[], None]) -> None:
         self._sink = sink
         self._writes = writes
 

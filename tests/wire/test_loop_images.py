@@ -15,7 +15,7 @@ from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
 from app.llm.capabilities.profiles import MAX_AGE_SECONDS_BY_FIELD, read_learned_fields
 from app.llm.client import ModelClient
-from app.runtime.model_connection import ProfileStore
+from app.runtime.model_connection import LearnedProfileStore
 from app.runtime.open_workspace import open_workspace
 from app.runtime.unfinished_work import record_unrecorded_decisions
 from app.storage.pruning import prune_workspace
@@ -136,7 +136,7 @@ async def test_refused_images_are_left_out(server: WireServer, tmp_path: Path, w
         await on.say("Then guess")
         assert len(server.requests) == 3, "it is remembered"
         endpoint = on.session.ports.model.endpoint
-        beliefs = read_learned_fields(ProfileStore(on.runtime.sessions), endpoint.base_url, endpoint.model)
+        beliefs = read_learned_fields(LearnedProfileStore(on.runtime.sessions), endpoint.base_url, endpoint.model)
         (belief,) = [one for one in beliefs if one.field == "images_supported"]
         assert belief.value is False and belief.is_valid(belief.since + 3_600)
         assert not belief.is_valid(belief.since + MAX_AGE_SECONDS_BY_FIELD["images_supported"])

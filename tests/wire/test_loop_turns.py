@@ -30,7 +30,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.log import EventSink
+from app.conversation.log import EventStoreInterface
 from app.conversation.payload.projection import CachedProjection
 from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
@@ -368,7 +368,7 @@ async def test_recalled_messages_stay_stored_until_confirmed(opened: Opened, run
 class SlowDisk:
     """Writes to a store, and lets something happen while it writes."""
 
-    def __init__(self, sink: EventSink, meanwhile: Callable[[Sequence[Event]], Awaitable[None]]) -> None:
+    def __init__(self, sink: EventStoreInterface, meanwhile: Callable[[Sequence[Event]], Awaitable[None]]) -> None:
         self._sink = sink
         self._meanwhile = meanwhile
 

@@ -18,7 +18,7 @@ from app.conversation.events import (
     ThreadAnchor,
     collect_side_exchanges,
 )
-from app.conversation.markdown_export import export_markdown
+from app.conversation.markdown_export import format_session_as_markdown
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
 from tests.waiting import until
@@ -151,7 +151,7 @@ async def test_a_follow_up_contains_the_earlier_questions_on_that_hunk(
             ("what is it?", "It greets."),
             ("who calls it?", "Nobody."),
         ]
-        record = export_markdown("t", "m", later.events, {})
+        record = format_session_as_markdown("t", "m", later.events, {})
         assert "who calls it?" in record and "Nobody." in record and "hunk 1 of P1 in greet.py" in record
         fork = later.runtime.sessions.fork(later.session.id)
         assert len(collect_side_exchanges(later.runtime.sessions.side_questions(proposal.id))) == 2, fork.id

@@ -17,7 +17,7 @@ from app.conversation.todos import Todo, count_done, current_or_next_todo
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.entries.tool_entries import TOOL_VERBS
-from widgets.chat.markdown.styled_lines import TEXT_STYLE, cell_width, format_seconds, shorten_text, wrap_text
+from widgets.chat.markdown.styled_lines import TEXT_STYLE, cell_width, format_seconds, shorten_to_one_line, wrap_text
 from widgets.common.key_hints import MAIN_BUTTON, ClickTargets
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -164,7 +164,7 @@ class TurnStatusLine(Widget):
         total = format_seconds(max(0.0, self._clock() - self._turn_started_at))
         is_still = self.app.animation_level == "none"
         spinner = "·" if is_still else _SPINNER[int(self._clock() / _FRAME_SECONDS) % len(_SPINNER)]
-        text = shorten_text(escape_unsafe(activity), 200) + (f" · {total}" if total else "")
+        text = shorten_to_one_line(escape_unsafe(activity), 200) + (f" · {total}" if total else "")
         return Content.styled(f"{spinner} ", "$text-accent") + Content(text)
 
     def _countdown_text(self) -> str:
@@ -297,17 +297,17 @@ def _todo_row(todo: Todo, width: int) -> Content:
 
 
 def _todo_text(todo: Todo, cells: int, style: str) -> Content:
-    return Content.styled(shorten_text(escape_unsafe(" ".join(todo.content.split())), max(1, cells)), style)
+    return Content.styled(shorten_to_one_line(escape_unsafe(" ".join(todo.content.split())), max(1, cells)), style)
 
 
 _OPTION_LEAD_CELLS = 5
 """Cells before an option: the mark of the selected option and the number."""
 
 
-class QuestionBar(ClickTargets):
+class QuestionOptionsBar(ClickTargets):
     """Numbered options of a question; the keys of the empty composer select one."""
 
-    DEFAULT_CSS = "QuestionBar { display: none; height: auto; padding: 0 1 0 2; }"
+    DEFAULT_CSS = "QuestionOptionsBar { display: none; height: auto; padding: 0 1 0 2; }"
 
     @dataclass
     class OptionPicked(Message):

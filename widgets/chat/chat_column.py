@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from widgets.chat.chat_pane import ChatPane
 
 
-class ComposerQuestionBar(Widget):
+class ComposerQuestionBarBase(Widget):
     """Base class of a bar above the composer that asks the user; keys answer it while the composer is empty."""
 
     @abstractmethod
@@ -43,7 +43,7 @@ class ChatColumn(Column):
         super().__init__()
         self.composer = composer
         self._pane = pane
-        self._bar: ComposerQuestionBar | None = None
+        self._bar: ComposerQuestionBarBase | None = None
 
     def compose(self) -> ComposeResult:
         """Compose the chat or its placeholder, and the composer below."""
@@ -85,7 +85,7 @@ class ChatColumn(Column):
         if self._pane is not None:
             self._pane.record_typing()
 
-    def show_question(self, bar: ComposerQuestionBar) -> None:
+    def show_question(self, bar: ComposerQuestionBarBase) -> None:
         """Show a question above the composer."""
         self._bar = bar
         self.mount(bar, before=self.composer)

@@ -14,7 +14,7 @@ from textual.worker import Worker
 
 from app.agent.updates import (
     CallStreamed,
-    CommandOutput,
+    CommandOutputStreamed,
     EventRecorded,
     PhaseChanged,
     QueueChanged,
@@ -29,11 +29,11 @@ from app.agent.updates import (
 from app.conversation.events import Event, TurnEnded
 from app.conversation.log import skip_to_first_turn
 from app.images.mentions import Mention
-from widgets.chat.chat_bars import QuestionBar, TodoBar, TurnStatusLine
+from widgets.chat.chat_bars import QuestionOptionsBar, TodoBar, TurnStatusLine
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange
 from widgets.chat.entry_builder import EntryBuilder, entry_key_of_event
-from widgets.chat.markdown.markdown_document import preload_parsers
+from widgets.chat.markdown.markdown_document import preload_markdown_and_code_parsers
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import is_handling_input
@@ -58,7 +58,7 @@ _MAX_REST_SECONDS, _MAX_FLOOD_REST_SECONDS = 0.1, 0.4
 """Maximum seconds between two refreshes."""
 
 
-class RefreshPacer:
+class StreamRefreshPacer:
     """Decides when the streamed text is drawn next.
 
     Args:
@@ -162,7 +162,7 @@ class ChatPane(Column):
         self.transcript = Transcript()
         self.todo_bar = TodoBar()
         self.status_line = TurnStatusLine()
-        self.question_bar = QuestionBar()
+        self.question_bar = QuestionOptionsBar()
         self.composer = composer
         self.composer.handle_key_when_empty = self.question_bar.handle_option_key
         self._entry_builder = EntryBuilder()
@@ -173,7 +173,7 @@ class ChatPane(Column):
         self._target_entry_key = ""
         """Key of the entry to scroll to when the whole log is shown."""
         self._streamed_updates: list[Update] = []
-        self._refresh_pacer = RefreshPacer()
+        self._refresh_pacer = StreamRefreshPacer()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._parser_loader: Worker[None] | None = None
         """Loads the Markdown parsers."""
@@ -264,7 +264,7 @@ class ChatPane(Column):
         if self._updates_during_fill is not None:
             self._updates_during_fill.append(update)
         match update:
-            case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
+            case TextStreamed(text) | ReasoningStreamed(text) | CommandOutputStreamed(text=text):
                 self._refresh_pacer.add_characters(len(text))
                 self._collect_streamed(update)
             case CallStreamed(characters=so_far):
@@ -317,7 +317,7 @@ class ChatPane(Column):
         """Load the Markdown parsers once, in a thread, because an answer may come soon."""
         if self._parser_loader is None:
             self._parser_loader = self.run_worker(
-                asyncio.to_thread(preload_parsers), exit_on_error=False, description="preload"
+                asyncio.to_thread(preload_markdown_and_code_parsers), exit_on_error=False, description="preload"
             )
 
     def _collect_streamed(self, update: Update) -> None:
@@ -400,8 +400,8 @@ class ChatPane(Column):
         if not self.composer.is_empty:
             self._load_parsers()
 
-    @on(QuestionBar.OptionPicked)
-    def answer_with_option(self, event: QuestionBar.OptionPicked) -> None:
+    @on(QuestionOptionsBar.OptionPicked)
+    def answer_with_option(self, event: QuestionOptionsBar.OptionPicked) -> None:
         """Send the selected option as the answer."""
         event.stop()
         if (question := self.question_bar.question) is not None:

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from app.text.safe_text import escape_unsafe
-from widgets.chat.markdown.styled_lines import cell_width, shorten_text
+from widgets.chat.markdown.styled_lines import cell_width, shorten_to_one_line
 
 CompletionSource = Literal["file", "command", "history"]
 
@@ -114,15 +114,15 @@ class CompletionPopup(Widget):
         label_widths = (cell_width(escape_unsafe(choice.label)) for choice in self._choices if choice.note)
         column = max(label_widths, default=0) + 2
         for index, choice in enumerate(self._choices[first : first + _MAX_SUGGESTION_ROWS], first):
-            label = shorten_text(escape_unsafe(choice.label), width - 2)
+            label = shorten_to_one_line(escape_unsafe(choice.label), width - 2)
             room = width - 2 - column
-            note = shorten_text(escape_unsafe(choice.note), room) if choice.note and room > 8 else ""
+            note = shorten_to_one_line(escape_unsafe(choice.note), room) if choice.note and room > 8 else ""
             text = f"{'›' if index == self._index else ' '} {label}"
             row = Content.styled(text, "$text-primary bold" if index == self._index else "$foreground")
             gap = " " * (column - cell_width(label))
             rows.append(row + Content.styled(f"{gap}{note}", "$foreground 60%") if note else row)
         if self._title:
-            rows.append(Content.styled(f"  {shorten_text(self._title, width - 2)}", "$foreground 60%"))
+            rows.append(Content.styled(f"  {shorten_to_one_line(self._title, width - 2)}", "$foreground 60%"))
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
@@ -166,7 +166,7 @@ class QueuedMessages(Widget):
         rows = []
         for number, text in enumerate(shown_texts):
             cells = width - len(_QUEUE_LABEL) - (hint.cell_length + 2 if number == 0 else 0)
-            short_text = shorten_text(escape_unsafe(text), max(1, cells))
+            short_text = shorten_to_one_line(escape_unsafe(text), max(1, cells))
             row = Content.assemble((_QUEUE_LABEL, "$text-accent"), (short_text, "$foreground 60%"))
             rows.append(row + " " * (cells - cell_width(short_text) + 2) + hint if number == 0 else row)
         if len(shown_texts) < len(self._texts):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from app.agent.updates import (
     CallStreamed,
-    CommandOutput,
+    CommandOutputStreamed,
     EventRecorded,
     PermissionRequested,
     PermissionResolved,
@@ -42,9 +42,9 @@ from app.proposals.risk.change_summary import is_default_command_summary
 from app.proposals.values.origin import OriginKind
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
-    AnswerEntry,
     CompactionEntry,
     CustomCommandEntry,
+    ModelAnswerEntry,
     NoticeToUserEntry,
     ProgramMessageToModelEntry,
     QuestionEntry,
@@ -127,7 +127,7 @@ class EntryBuilder:
                 self._answer_text += text
                 key = self._key_in_response("answer")
                 self._streamed_keys[key] = None
-                return [*ended, EntryAddedOrReplaced(AnswerEntry(key, self._answer_text, "streaming"))]
+                return [*ended, EntryAddedOrReplaced(ModelAnswerEntry(key, self._answer_text, "streaming"))]
             case ReasoningStreamed(text):
                 self._reasoning_text += text
                 key = self._key_in_response("reasoning")
@@ -137,7 +137,7 @@ class EntryBuilder:
                 return [*self._end_reasoning(), *self._streamed_call_changes(index, name, characters)]
             case StreamDiscarded():
                 return self._discard_stream()
-            case CommandOutput() | PermissionRequested() | PermissionResolved():
+            case CommandOutputStreamed() | PermissionRequested() | PermissionResolved():
                 return self._running_call_changes(update)
             case SessionFailed(message):
                 self._event_count += 1
@@ -203,7 +203,7 @@ class EntryBuilder:
         changes = self._streamed_removals(kept={key})
         self._discarded_answer_keys.append(key if self._answer_text else "")
         if self._answer_text:
-            changes.append(EntryAddedOrReplaced(AnswerEntry(key, self._answer_text, "discarded")))
+            changes.append(EntryAddedOrReplaced(ModelAnswerEntry(key, self._answer_text, "discarded")))
             self._response_number += 1
         self._forget_stream()
         return changes
@@ -231,7 +231,7 @@ class EntryBuilder:
         if event.reasoning.strip():
             entries.append(ReasoningEntry(self._key_in_response("reasoning"), event.reasoning))
         if event.text.strip() or event.state != "complete":
-            entries.append(AnswerEntry(self._key_in_response("answer"), event.text, event.state))
+            entries.append(ModelAnswerEntry(self._key_in_response("answer"), event.text, event.state))
         kept_keys = set() if self._is_stream_overtaken else {entry.key for entry in entries}
         changes = self._streamed_removals(kept_keys)
         changes += [EntryAddedOrReplaced(entry) for entry in entries]
@@ -250,7 +250,7 @@ class EntryBuilder:
         if key is None and event.text:
             key = self._key_in_response("answer")
             self._response_number += 1
-        return [EntryAddedOrReplaced(AnswerEntry(key, event.text, "discarded"))] if key and event.text else []
+        return [EntryAddedOrReplaced(ModelAnswerEntry(key, event.text, "discarded"))] if key and event.text else []
 
     # Tools
 
@@ -276,14 +276,14 @@ class EntryBuilder:
         return [EntryAddedOrReplaced(self._tools[call])]
 
     def _running_call_changes(
-        self, update: CommandOutput | PermissionRequested | PermissionResolved
+        self, update: CommandOutputStreamed | PermissionRequested | PermissionResolved
     ) -> list[EntryChange]:
         """Return the changes for a call before its result."""
         entry = self._tools.get(update.call)
         if entry is None:
             return []
         match update:
-            case CommandOutput(text=text):
+            case CommandOutputStreamed(text=text):
                 return self._update_tool(update.call, output=(entry.output + text)[-_MAX_OUTPUT_CHARACTERS:])
             case PermissionRequested():
                 return self._update_tool(update.call, status="asking")

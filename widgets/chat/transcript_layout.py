@@ -14,7 +14,7 @@ from widgets.chat.entries.entry_base import (
     GrowingRows,
     TranscriptEntry,
 )
-from widgets.chat.entries.message_entries import AnswerEntry, ProgramMessageToModelEntry
+from widgets.chat.entries.message_entries import ModelAnswerEntry, ProgramMessageToModelEntry
 from widgets.chat.markdown.styled_lines import BLANK_LINE, StyledLine
 
 
@@ -366,7 +366,7 @@ class TranscriptLayout:
                 self._unfinished.add(slot.entry.key)
             elif (
                 slot.lines is not None
-                or isinstance(slot.entry, AnswerEntry)
+                or isinstance(slot.entry, ModelAnswerEntry)
                 or self.slots.first_row(index) in visible_rows
             ):
                 self.lay_out(index, deadline)

@@ -132,7 +132,7 @@ class OrderedInputQueue:
         self._app = app
         self._deliver = deliver
         self._waiting_events: deque[events.Event] = deque()
-        self._follower: EventCompletionTracker | None = None
+        self._follower: InputEventCompletionTracker | None = None
         self.current_event: events.Event | None = None
         """The event that is being handled; None if there is none."""
         self._idle = asyncio.Event()
@@ -177,7 +177,7 @@ class OrderedInputQueue:
         if self._follower is None or self._continues_typing(self._follower):
             await self._deliver_next()
 
-    def _continues_typing(self, before: "EventCompletionTracker") -> bool:
+    def _continues_typing(self, before: "InputEventCompletionTracker") -> bool:
         """Return whether the next event is a letter for the field that just got one."""
         if not before.ready or not _is_letter(before.event) or not _is_letter(self._waiting_events[0]):
             return False
@@ -201,7 +201,7 @@ class OrderedInputQueue:
                 continue
             self.current_event = event
             self._idle.clear()
-            self._follower = follower = EventCompletionTracker(self._app, event, self._deliver_next)
+            self._follower = follower = InputEventCompletionTracker(self._app, event, self._deliver_next)
             if follower.ready:
                 self._waiting_events.popleft()
                 await self._deliver(event)
@@ -270,7 +270,7 @@ def is_handling_input(app: App[Any]) -> bool:
     return isinstance(app, OrderedInputApp) and app.input.current_event is not None
 
 
-class EventCompletionTracker:
+class InputEventCompletionTracker:
     """Follows an input event until it and everything that it caused are handled, then calls `call_done`.
 
     Args:
@@ -359,7 +359,7 @@ class EventCompletionTracker:
 class _NodeCallback(NamedTuple):
     """The callback of a followed event at a node."""
 
-    follower: EventCompletionTracker
+    follower: InputEventCompletionTracker
     node: DOMNode
 
     async def report_handled(self) -> None:

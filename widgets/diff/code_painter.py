@@ -12,7 +12,7 @@ from textual.strip import Strip
 from app.proposals.values.models import HunkState
 from app.review.hunk_lines import Side
 from widgets.common.text_view import find_smartcase_matches
-from widgets.diff.diff_rows import LineRow, SourceLine
+from widgets.diff.diff_rows import LineRow, SourceLinePosition
 from widgets.diff.display_cells import DisplayText
 from widgets.diff.line_marks import suspicious_spans
 from widgets.diff.render_context import DrawnSourceLine, RenderContext, StyleOf
@@ -80,7 +80,7 @@ class _CodePosition(NamedTuple):
     """Whether each segment carries its text position for the mouse; off while drawing, because it is slow."""
 
 
-class CodePainter:
+class SourceRowPainter:
     """Paints the rows that show source."""
 
     def __init__(self, context: RenderContext, style: StyleOf) -> None:
@@ -160,7 +160,7 @@ class CodePainter:
         dim = self.context.is_left_out_row(row)
         changed_words, only_spaces_differ = self.context.marks.changed_words(row.file, row.hunk, side, number)
         sign, kind = ("-", "removed") if side == "old" else ("+", "added")
-        line = SourceLine(row.file, side, number)
+        line = SourceLinePosition(row.file, side, number)
         if line in self.context.marks.uncovered:
             return _LineStyle(kind, f"{UNCOVERED_SIGN}{sign} ", changed_words, dim)
         if only_spaces_differ:

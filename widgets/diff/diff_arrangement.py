@@ -21,7 +21,7 @@ from app.review.hunk_lines import HunkRange, Side, changed_line_at, hunk_line_nu
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
     HUNK_HEAD_KINDS,
-    BlankRow,
+    BlankRowBetweenFiles,
     CommentKind,
     CommentRow,
     ContextSegment,
@@ -31,7 +31,7 @@ from widgets.diff.diff_rows import (
     Row,
     RowSegment,
     SingleRowSegment,
-    SourceLine,
+    SourceLinePosition,
     SplitSegment,
     UnifiedSegment,
     WhitespaceHunkRow,
@@ -50,7 +50,7 @@ class DiffFoldState(Struct, frozen=True):
     """Folds whose state differs from `whole`: (file, gap)."""
     collapsed: frozenset[int] = frozenset()
     """Files that are folded to their heading."""
-    lines: frozenset[SourceLine] = frozenset()
+    lines: frozenset[SourceLinePosition] = frozenset()
     """Long lines that are shown in full."""
     spaces: frozenset[str] = frozenset()
     """Ids of hunks whose white space changes are shown while the others are hidden."""
@@ -67,7 +67,7 @@ class DiffFoldState(Struct, frozen=True):
         """Return a copy with a file folded to its heading, or unfolded."""
         return replace(self, collapsed=self.collapsed ^ {file})
 
-    def toggle_long_lines(self, lines: frozenset[SourceLine]) -> "DiffFoldState":
+    def toggle_long_lines(self, lines: frozenset[SourceLinePosition]) -> "DiffFoldState":
         """Return a copy with long lines shown in full, or shortened to their changes."""
         return replace(self, lines=self.lines - lines if self.lines & lines else self.lines | lines)
 
@@ -88,7 +88,7 @@ class DiffFoldState(Struct, frozen=True):
         """Return a copy with a file unfolded."""
         return replace(self, collapsed=self.collapsed - {file})
 
-    def reveal_unchanged_line(self, line: SourceLine, hunks: Sequence[Hunk]) -> "DiffFoldState":
+    def reveal_unchanged_line(self, line: SourceLinePosition, hunks: Sequence[Hunk]) -> "DiffFoldState":
         """Return a copy in which an unchanged line of the new text is visible, if its file is unfolded."""
         fold = {(line.file, sum(hunk.new_start <= line.line for hunk in hunks))}
         return replace(self, opened=self.opened - fold if self.whole else self.opened | fold)
@@ -107,7 +107,7 @@ _MAX_MEASURED_ROWS = 250
 class DiffComment(Struct, frozen=True):
     """A comment on a line of the shown diff, from the user or from a check."""
 
-    line: SourceLine
+    line: SourceLinePosition
     text: str
     kind: CommentKind = "comment"
 
@@ -116,9 +116,9 @@ class _CommentsByLine:
     """Finds comments by line."""
 
     def __init__(self, comments: Sequence[DiffComment]) -> None:
-        self.below: dict[SourceLine, list[CommentRow]] = defaultdict(list)
+        self.below: dict[SourceLinePosition, list[CommentRow]] = defaultdict(list)
         """Comments below each line."""
-        self.above: dict[SourceLine, list[CommentRow]] = {}
+        self.above: dict[SourceLinePosition, list[CommentRow]] = {}
         """Comments above the hunk that begins with a line."""
         self._lines: dict[tuple[int, Side], list[int]] = {}
         for number, comment in enumerate(comments):
@@ -169,7 +169,7 @@ class _SegmentBuilder(Struct):
         """Yield the segments of all files."""
         for number in range(len(self.diffs)):
             if number:
-                yield SingleRowSegment(BlankRow(number - 1), sys.maxsize)
+                yield SingleRowSegment(BlankRowBetweenFiles(number - 1), sys.maxsize)
             yield from self._file_segments(number)
 
     def _file_segments(self, number: int) -> Iterator[RowSegment]:
@@ -216,7 +216,7 @@ class _SegmentBuilder(Struct):
         start = new
         for line in self.comments.lines(file, "new", range(new, new + count)):
             yield ContextSegment(file, old + start - new, start, line + 1 - start, gap)
-            for comment in self.comments.below[SourceLine(file, "new", line)]:
+            for comment in self.comments.below[SourceLinePosition(file, "new", line)]:
                 yield self.note_segment(comment, line + 1)
             start = line + 1
         if start < new + count:
@@ -231,7 +231,7 @@ class _SegmentBuilder(Struct):
             yield SingleRowSegment(row_of_hunk, hunk.new_start, index)
             return
         if not above and self.comments.above:
-            for comment in self.comments.above.get(SourceLine(file, *changed_line_at(hunk, 0)), ()):
+            for comment in self.comments.above.get(SourceLinePosition(file, *changed_line_at(hunk, 0)), ()):
                 yield self.note_segment(comment, hunk.new_start, index)
         if self.fold_state.split:
             whole: RowSegment = SplitSegment(file, index, hunk, self._aligned_lines(file, hunk), above=above)
@@ -256,13 +256,13 @@ class _SegmentBuilder(Struct):
 
     def _commented_rows(
         self, file: int, hunk: Hunk | HunkRange, whole: RowSegment
-    ) -> Iterator[tuple[int, SourceLine]]:
+    ) -> Iterator[tuple[int, SourceLinePosition]]:
         """Yield the rows of a hunk that have comments below them, from the top, with the commented lines."""
 
-        def rows_of_side(side: Side) -> Iterator[tuple[int, SourceLine]]:
+        def rows_of_side(side: Side) -> Iterator[tuple[int, SourceLinePosition]]:
             for line in self.comments.lines(file, side, hunk_line_numbers(hunk, side)):
                 if (row := whole.find_row(side, line)) is not None:
-                    yield row, SourceLine(file, side, line)
+                    yield row, SourceLinePosition(file, side, line)
 
         return merge(rows_of_side("old"), rows_of_side("new"), key=itemgetter(0))
 
@@ -293,7 +293,7 @@ def arrange_diffs(
     )
     head = [builder.note_segment(note, -1) for note in notes_above]
     if notes_above and diffs:
-        head.append(SingleRowSegment(BlankRow(-1), -1))
+        head.append(SingleRowSegment(BlankRowBetweenFiles(-1), -1))
     change = builder.segments()
     return DiffLayout(chain(head, change if fits is None else _measure_wrapped_segments(change, measure, fits)))
 

@@ -18,7 +18,16 @@ from app.text.safe_text import escape_unsafe
 from widgets.diff.code_painter import RIGHT_SIDE_OFFSET, is_in_right_half, selected_range_on_line
 from widgets.diff.diff_layout import DiffLayout, Landmarks
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import CommentRow, ContextSegment, FileRow, FoldRow, LineRow, NoteRow, Row, SourceLine
+from widgets.diff.diff_rows import (
+    CommentRow,
+    ContextSegment,
+    FileRow,
+    FoldRow,
+    LineRow,
+    NoteRow,
+    Row,
+    SourceLinePosition,
+)
 from widgets.diff.display_cells import display_text
 from widgets.diff.render_context import RenderContext
 
@@ -33,7 +42,7 @@ Job = Callable[[], Awaitable[None]]
 """Background work, as a function that starts it."""
 
 
-class CursorView(Protocol):
+class CursorViewInterface(Protocol):
     """The view in which the cursor moves: what the cursor reads from it and calls."""
 
     @property
@@ -92,7 +101,7 @@ class CursorBookmark(NamedTuple):
 class DiffCursor:
     """Moves over the rows of a diff layout."""
 
-    def __init__(self, model: DiffModel, view: CursorView) -> None:
+    def __init__(self, model: DiffModel, view: CursorViewInterface) -> None:
         self._model = model
         self._view = view
         self.number = 0
@@ -131,7 +140,7 @@ class DiffCursor:
         return (segment.file, segment.gap) if isinstance(segment, ContextSegment) else None
 
     @property
-    def source_line(self) -> SourceLine | None:
+    def source_line(self) -> SourceLinePosition | None:
         """Return the line for a new comment; on a comment, its line; None elsewhere."""
         match self.row:
             case CommentRow(comment=comment):

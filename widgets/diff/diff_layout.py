@@ -28,7 +28,7 @@ _LINES_PER_SEARCH_STEP = 2_000
 """Number of terminal lines that are laid out at a time in the search for a row."""
 
 
-class TerminalLineOfRow(NamedTuple):
+class RowPartAtTerminalLine(NamedTuple):
     """A terminal line of the layout: its row, and which line of that wrapped row it is."""
 
     number: int
@@ -141,7 +141,7 @@ class DiffLayout:
             raise IndexError(number)
         return bisect_right(self._first_rows, number) - 1
 
-    def part_at(self, line: int) -> TerminalLineOfRow:
+    def part_at(self, line: int) -> RowPartAtTerminalLine:
         """Return the part of a row on a terminal line.
 
         Raises:
@@ -152,10 +152,10 @@ class DiffLayout:
         index = bisect_right(self._first_lines, line) - 1
         segment, inner = self.segments[index], line - self._first_lines[index]
         if segment.heights is None:
-            return TerminalLineOfRow(self._first_rows[index] + inner, segment.row_at(inner), 0)
+            return RowPartAtTerminalLine(self._first_rows[index] + inner, segment.row_at(inner), 0)
         number = bisect_right(segment.heights, inner)
         above = segment.heights[number - 1] if number else 0
-        return TerminalLineOfRow(self._first_rows[index] + number, segment.row_at(number), inner - above)
+        return RowPartAtTerminalLine(self._first_rows[index] + number, segment.row_at(number), inner - above)
 
     def first_line_of_row(self, number: int) -> int:
         """Return the first terminal line of a row."""

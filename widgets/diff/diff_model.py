@@ -9,7 +9,7 @@ from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.hunk_lines import hunk_line_numbers
 from widgets.diff.diff_arrangement import DiffComment, DiffFoldState, arrange_diffs
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_rows import HUNK_HEAD_KINDS, LineRow, NoteRow, Row, SourceLine
+from widgets.diff.diff_rows import HUNK_HEAD_KINDS, LineRow, NoteRow, Row, SourceLinePosition
 from widgets.diff.display_cells import widest_line_width
 from widgets.diff.file_facts import misleading_text_warning_notes, proposal_notes
 from widgets.diff.line_marks import LineMarks
@@ -133,9 +133,9 @@ class DiffModel:
                 return row._replace(hunk=number)
         return row
 
-    def long_lines_of(self, row: LineRow) -> frozenset[SourceLine]:
+    def long_lines_of(self, row: LineRow) -> frozenset[SourceLinePosition]:
         """Return the lines of a row that are shortened, or that the user has opened."""
-        lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
+        lines = frozenset(SourceLinePosition(row.file, side, line) for side, line in row.lines)
         are_shortened = any(self.render_context.visible_spans(row, side, line) for _, side, line in lines)
         return lines if are_shortened or lines & self.fold_state.lines else frozenset()
 
@@ -182,7 +182,7 @@ class DiffModel:
         commented_lines = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
         return self.hidden_space.without_hunks(self.diffs, self.fold_state.spaces, commented_lines)
 
-    def is_hidden_space_change(self, line: SourceLine, hunk: int) -> bool:
+    def is_hidden_space_change(self, line: SourceLinePosition, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one row."""
         parts = self.active_hidden_space.parts.get((line.file, hunk))
         return parts is not None and not any(line.line in hunk_line_numbers(part, line.side) for part in parts)

@@ -1,4 +1,4 @@
-"""Paints rows as strips: headings of files, folds, notes and comments; `CodePainter` paints source."""
+"""Paints rows as strips: headings of files, folds, notes and comments; `SourceRowPainter` paints source."""
 
 from collections.abc import Iterable
 from textwrap import wrap
@@ -11,11 +11,20 @@ from textual.cache import FIFOCache
 from textual.selection import Selection
 from textual.strip import Strip
 
-from widgets.diff.code_painter import CodePainter
+from widgets.diff.code_painter import SourceRowPainter
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, WhitespaceHunkRow
+from widgets.diff.diff_rows import (
+    BlankRowBetweenFiles,
+    CommentRow,
+    FileRow,
+    FoldRow,
+    LineRow,
+    NoteRow,
+    Row,
+    WhitespaceHunkRow,
+)
 from widgets.diff.display_cells import display_text, wrap_into_safe_lines
-from widgets.diff.file_facts import file_heading_facts, file_name, file_operation_sign
+from widgets.diff.file_facts import file_heading_facts, file_operation_sign, format_file_name
 from widgets.diff.render_context import RenderContext, StyleOf
 from widgets.diff.white_space import describe_space_lines
 
@@ -47,7 +56,7 @@ class DiffPainter:
     def __init__(self, context: RenderContext, style: StyleOf) -> None:
         self.context = context
         self.style = style
-        self._code_painter = CodePainter(context, style)
+        self._code_painter = SourceRowPainter(context, style)
 
     def paint(
         self,
@@ -85,7 +94,7 @@ class DiffPainter:
                 return self._note_row(row, part, cursor_classes)
             case CommentRow():
                 return self._comment_row(row, part, cursor_classes)
-            case BlankRow():
+            case BlankRowBetweenFiles():
                 return self._full_row([], ("diff--plain", *cursor_classes))
 
     def _full_row(self, pieces: Iterable[StyledPiece], classes: tuple[str, ...]) -> Strip:
@@ -126,7 +135,7 @@ class DiffPainter:
             (f"  {text}", (name, *cursor_classes)) for text, name in file_heading_facts(diff, self.context)
         ]
         name_cells = max(8, self.context.width - sum(cell_len(text) for text, _ in facts) - 5)
-        name = file_name(change, name_cells)
+        name = format_file_name(change, name_cells)
         arrow = "▸" if row.file in self.context.collapsed else "▾"
         gap = " " * (name_cells - cell_len(name))
         pieces = [

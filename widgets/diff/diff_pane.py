@@ -20,7 +20,7 @@ from widgets.common.containers import Column, Row
 from widgets.common.figures import RankedLinePart, join_parts, select_fitting_parts
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_rows import LineRow, SourceLine, SplitSegment, UnifiedSegment
+from widgets.diff.diff_rows import LineRow, SourceLinePosition, SplitSegment, UnifiedSegment
 from widgets.diff.diff_search import MatchingLine, SearchBar
 from widgets.diff.diff_view import DiffView
 from widgets.diff.display_cells import display_text
@@ -43,7 +43,7 @@ _MAP_MARKS = (
 """Bits, sign and component class of the marks on the minimap; the first one that applies is shown."""
 
 
-def minimap_cell_bits(layout: DiffLayout, height: int) -> list[int]:
+def minimap_cell_change_flags(layout: DiffLayout, height: int) -> list[int]:
     """Return for each cell of the minimap, as bits, whether it has added lines, removed lines or comments."""
     total = max(layout.height, height)
     if not height:
@@ -61,7 +61,7 @@ def _mark_rows(cells: list[int], layout: DiffLayout, rows: Iterable[int], bit: i
         cells[layout.first_line_of_row(row) * len(cells) // total] |= bit
 
 
-def rows_needing_attention(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
+def rows_of_risky_hunks(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
     """Yield the rows of hunks, or of whole files, that need attention."""
     landmarks = layout.landmarks
     rows = dict(zip(landmarks.hunk_keys, landmarks.hunks, strict=True))
@@ -165,8 +165,8 @@ class MiniMap(Widget):
     def _map_cells(self) -> list[int]:
         """Return the cells of the minimap, with the rows that need attention and the matches of the search."""
         layout, matches = self.view.layout_rows, self.view.search.matches
-        cells = minimap_cell_bits(layout, self.size.height)
-        _mark_rows(cells, layout, rows_needing_attention(layout, self.view.diffs), _REASON)
+        cells = minimap_cell_change_flags(layout, self.size.height)
+        _mark_rows(cells, layout, rows_of_risky_hunks(layout, self.view.diffs), _REASON)
         shown_matches = matches[:: max(1, len(matches) // _MAX_MAP_MATCHES)]
         rows = [layout.find_equal_row(match.row) for match in shown_matches]
         _mark_rows(cells, layout, (row for row in rows if row is not None), _MATCH)
@@ -326,7 +326,7 @@ class DiffPane(Column):
 
         proposal: str
         path: str
-        line: SourceLine
+        line: SourceLinePosition
         text: str
         saved: bool
         """Whether the comment is complete; otherwise it is a draft."""
@@ -339,7 +339,7 @@ class DiffPane(Column):
         self._drafts: tuple[DiffComment, ...] = ()
         self._findings: tuple[DiffComment, ...] = ()
         self._thread_marks: tuple[DiffComment, ...] = ()
-        self._commented_line: tuple[str, str, SourceLine] | None = None
+        self._commented_line: tuple[str, str, SourceLinePosition] | None = None
         """Proposal, path and line of the comment in the field; the view may show another proposal meanwhile."""
 
     def compose(self) -> ComposeResult:

@@ -12,7 +12,7 @@ from app.proposals.values.models import Hunk
 from app.review.hunk_lines import HunkRange, Side
 
 
-class SourceLine(NamedTuple):
+class SourceLinePosition(NamedTuple):
     """A line of the old or the new text of a file."""
 
     file: int
@@ -42,14 +42,14 @@ class LineRow(NamedTuple):
         return [(side, line) for side, line in shown if line is not None]
 
     @property
-    def newest(self) -> SourceLine:
+    def newest(self) -> SourceLinePosition:
         """Return the line that identifies the row: the new one if it is shown, else the old one."""
         if self.new is not None:
-            return SourceLine(self.file, "new", self.new)
-        return SourceLine(self.file, "old", self.old or 0)
+            return SourceLinePosition(self.file, "new", self.new)
+        return SourceLinePosition(self.file, "old", self.old or 0)
 
 
-def row_of_line(line: SourceLine, hunk: int | None) -> LineRow:
+def row_of_line(line: SourceLinePosition, hunk: int | None) -> LineRow:
     """Return the row that shows a line of source in a hunk or in context."""
     file, side, number = line
     return LineRow(file, number, None, hunk, 0) if side == "old" else LineRow(file, None, number, hunk, 0)
@@ -113,13 +113,13 @@ class CommentRow(NamedTuple):
     kind: CommentKind = "comment"
 
 
-class BlankRow(NamedTuple):
+class BlankRowBetweenFiles(NamedTuple):
     """An empty row between two files."""
 
     file: int
 
 
-Row = LineRow | WhitespaceHunkRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
+Row = LineRow | WhitespaceHunkRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRowBetweenFiles
 
 
 class RowSegment(ABC):

@@ -19,7 +19,7 @@ from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import Side
 from widgets.diff.diff_cursor import DiffCursor, DiffViewInterface
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import LineRow, SourceLine, row_of_line
+from widgets.diff.diff_rows import LineRow, SourceLinePosition, row_of_line
 
 
 class SearchBar(Horizontal):
@@ -98,7 +98,7 @@ MAX_LINES_WITHOUT_THREAD = 20_000
 class MatchingLine(NamedTuple):
     """A line that matches a query."""
 
-    line: SourceLine
+    line: SourceLinePosition
     hunk: int | None
 
     @property
@@ -133,7 +133,7 @@ def find_matches(
 
     def scan(file: int, hunk: int | None, side: Side, lines: Sequence[str], start: int, end: int) -> None:
         matches.extend(
-            MatchingLine(SourceLine(file, side, line), hunk)
+            MatchingLine(SourceLinePosition(file, side, line), hunk)
             for line in range(start, end)
             if query in (lines[line].lower() if ignores_case else lines[line])
         )

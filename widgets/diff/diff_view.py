@@ -36,7 +36,15 @@ from widgets.diff.diff_cursor import (
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffLineRenderer, ViewportState
-from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, WhitespaceHunkRow
+from widgets.diff.diff_rows import (
+    CommentRow,
+    FileRow,
+    FoldRow,
+    LineRow,
+    NoteRow,
+    SourceLinePosition,
+    WhitespaceHunkRow,
+)
 from widgets.diff.diff_search import DiffSearch
 from widgets.diff.seen_lines import SeenRecorder, go_to_unseen_line
 
@@ -101,7 +109,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     class CommentWanted(Message):
         """The user wants to comment on a line."""
 
-        line: SourceLine
+        line: SourceLinePosition
 
     class AskWanted(Message):
         """The user wants to ask about the hunk, or to see its thread."""
@@ -518,7 +526,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
             self.cursor.go_to_file(place.file)
             return
         side, line = changed_line_at(self.diffs[place.file].change.hunks[place.hunk], place.number)
-        if model.is_hidden_space_change(SourceLine(place.file, side, line), place.hunk):
+        if model.is_hidden_space_change(SourceLinePosition(place.file, side, line), place.hunk):
             self.reveal_space_changes(place.file, place.hunk)
         go_to_unseen_line(place, self.seen_recorder.seen, model, self.cursor, self)
 

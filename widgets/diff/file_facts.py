@@ -9,7 +9,7 @@ from app.proposals.risk.change_summary import format_attention_reason
 from app.proposals.text.file_warnings import describe_file_cautions, describe_file_facts, describe_mode_change
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import (
-    Conflict,
+    ConflictingLines,
     FileChange,
     FileDiff,
     FileOperation,
@@ -76,7 +76,7 @@ def file_notes(file: int, diff: FileDiff) -> Iterator[NoteRow]:
         yield from _conflict_notes(file, conflict)
 
 
-def _conflict_notes(file: int, conflict: Conflict) -> Iterator[NoteRow]:
+def _conflict_notes(file: int, conflict: ConflictingLines) -> Iterator[NoteRow]:
     yield NoteRow(file, f"Conflict at line {conflict.line}: the disk and the proposal both changed it.", "error")
     for title, lines in (("on disk ", conflict.disk), ("proposed", conflict.proposed)):
         for line in lines[:_MAX_CONFLICT_LINES] or ("(nothing)",):
@@ -105,7 +105,7 @@ def file_operation_sign(change: FileChange) -> StyledFact:
     return glyph, {"+": "diff--file-added", "-": "diff--file-removed"}.get(glyph, "diff--file")
 
 
-def file_name(change: FileChange, max_cells: int) -> str:
+def format_file_name(change: FileChange, max_cells: int) -> str:
     """Return a file's name for display: `old → new` if it is renamed, shortened at its start to fit."""
     name = display_text(change.path).text
     if change.op is FileOperation.RENAME and change.old_path:

@@ -18,8 +18,8 @@ from widgets.diff.diff_view import DiffView
 from widgets.diff.file_facts import (
     attention_sign,
     file_heading_facts,
-    file_name,
     file_operation_sign,
+    format_file_name,
     format_main_attention_reason,
 )
 
@@ -117,11 +117,11 @@ class FileList(ScrollView, can_focus=True):
         taken_cells = sum(cell_len(text) for text, _ in facts) + 6 + self._sign_cells
         for reason, kind in format_main_attention_reason(diff):
             # Show the reason only if the complete file name still fits.
-            if taken_cells + cell_len(reason) + 2 + cell_len(file_name(change, width)) <= width:
+            if taken_cells + cell_len(reason) + 2 + cell_len(format_file_name(change, width)) <= width:
                 facts.insert(0, (f"  {reason}", kind))
                 taken_cells += cell_len(reason) + 2
         name_cells = max(8, width - taken_cells)
-        name = file_name(change, name_cells)
+        name = format_file_name(change, name_cells)
         glyph, kind = file_operation_sign(change)
         segments = [
             piece("›" if cursor_classes else " ", "diff--file"),

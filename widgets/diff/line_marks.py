@@ -25,10 +25,10 @@ from app.review.hunk_lines import (
     uncovered_line_numbers,
 )
 from app.text.deceiving_text import find_ascii_lookalikes
-from widgets.diff.diff_rows import SourceLine
+from widgets.diff.diff_rows import SourceLinePosition
 from widgets.diff.display_cells import DisplayText, Span, Spans, lru_cache_by_text_identity
 
-MovedLines = Mapping[SourceLine, SourceLine]
+MovedLines = Mapping[SourceLinePosition, SourceLinePosition]
 """For each moved line, its counterpart: the old line of a new one, and the reverse."""
 
 _MIN_MOVED_CHARACTERS = 20
@@ -46,7 +46,7 @@ _MAX_EDGE_LINES = 3
 class _ChangedLine(NamedTuple):
     """A removed or added line."""
 
-    line: SourceLine
+    line: SourceLinePosition
     text: str
     """Without indentation."""
     hunk: int
@@ -77,7 +77,7 @@ def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
     removed, added = _changed_lines(diffs, "old"), _changed_lines(diffs, "new")
     if len(removed) + len(added) > _MAX_SEARCHED_LINES:
         return {}
-    moved: dict[SourceLine, SourceLine] = {}
+    moved: dict[SourceLinePosition, SourceLinePosition] = {}
 
     def add_pair(source: int, target: int) -> None:
         old, new = removed[source].line, added[target].line
@@ -107,7 +107,7 @@ def _changed_lines(diffs: Sequence[FileDiff], side: Side) -> list[_ChangedLine]:
         lines = diff.old if side == "old" else diff.new
         for number, hunk in enumerate(diff.change.hunks):
             changed_lines += (
-                _ChangedLine(SourceLine(file, side, line), lines[line].strip(), number)
+                _ChangedLine(SourceLinePosition(file, side, line), lines[line].strip(), number)
                 for line in hunk_line_numbers(hunk, side)
             )
     return changed_lines
@@ -251,7 +251,9 @@ class LineMarks:
         """Moved lines, as far as they have been found."""
         self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
         self.uncovered = frozenset(
-            SourceLine(file, "new", line) for file, diff in enumerate(diffs) for line in uncovered_line_numbers(diff)
+            SourceLinePosition(file, "new", line)
+            for file, diff in enumerate(diffs)
+            for line in uncovered_line_numbers(diff)
         )
         """Lines that no test runs."""
 
@@ -292,7 +294,7 @@ class LineMarks:
         before, after, spaces = changed_spans(old, new)
         return (before if side == "old" else after), spaces
 
-    def words_changed_by_move(self, line: SourceLine) -> Spans:
+    def words_changed_by_move(self, line: SourceLinePosition) -> Spans:
         """Return the changed characters of a moved line, compared with its counterpart; ignore indentation."""
         own_text, other_text = self._line_text(line), self._line_text(self.moved[line])
         if own_text.strip() == other_text.strip():
@@ -303,7 +305,7 @@ class LineMarks:
             _, own_spans, _ = changed_spans(other_text, own_text)
         return tuple(span for span in own_spans if own_text[slice(*span)].strip())
 
-    def _line_text(self, line: SourceLine) -> str:
+    def _line_text(self, line: SourceLinePosition) -> str:
         return diff_side_lines(self._diffs[line.file], line.side)[line.line]
 
 

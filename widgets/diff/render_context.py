@@ -8,7 +8,7 @@ from rich.style import Style
 
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 from app.review.hunk_lines import Side, diff_side_lines
-from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, RowSegment, SourceLine
+from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, RowSegment, SourceLinePosition
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,
@@ -78,14 +78,14 @@ class RenderContext(Struct):
     undone: bool = False
     """Whether the applied proposal was undone."""
     collapsed: frozenset[int] = frozenset()
-    opened: frozenset[SourceLine] = frozenset()
+    opened: frozenset[SourceLinePosition] = frozenset()
     """Long lines that are shown in full."""
     query: str = ""
     """The search query; lower-case text matches both cases."""
-    current_match: SourceLine | None = None
+    current_match: SourceLinePosition | None = None
     """The line of the current match."""
     _cached_look: tuple[object, ...] = ()
-    _long_lines: dict[SourceLine, DrawnSourceLine] = field(default_factory=dict)
+    _long_lines: dict[SourceLinePosition, DrawnSourceLine] = field(default_factory=dict)
 
     @property
     def gutter(self) -> int:
@@ -145,7 +145,7 @@ class RenderContext(Struct):
         look = (self.code_width, self.wrap, self.opened)
         if look != self._cached_look or len(self._long_lines) > _MAX_LONG_LINES:
             self._cached_look, self._long_lines = look, {}
-        key = SourceLine(row.file, side, number)
+        key = SourceLinePosition(row.file, side, number)
         if key not in self._long_lines:
             spans = self.visible_spans(row, side, number)
             text = display_text(line) if spans is None else display_visible_spans(line, spans)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from textual.widget import Widget
 
 from app.review.hunk_lines import SeenLines, Side, changed_line_at, changed_line_count, changed_line_index
-from widgets.diff.diff_cursor import CursorView, DiffCursor
+from widgets.diff.diff_cursor import CursorViewInterface, DiffCursor
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import FileRow, LineRow, Row, SourceLine, row_of_line
+from widgets.diff.diff_rows import FileRow, LineRow, Row, SourceLinePosition, row_of_line
 from widgets.diff.render_context import RenderContext
 
 _CONTEXT_CELLS = 4
@@ -97,12 +97,12 @@ class UnseenLines:
 
 
 def go_to_unseen_line(
-    unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: DiffCursor, view: CursorView
+    unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: DiffCursor, view: CursorViewInterface
 ) -> None:
     """Scroll to the first unseen character of a line, and move the cursor there."""
     hunk, context = model.diffs[unseen.file].change.hunks[unseen.hunk], model.render_context
     side, line = changed_line_at(hunk, unseen.number)
-    row = row_of_line(SourceLine(unseen.file, side, line), unseen.hunk)
+    row = row_of_line(SourceLinePosition(unseen.file, side, line), unseen.hunk)
     row_number = cursor.find_row(row)
     if row_number is None:
         return

@@ -18,7 +18,7 @@ from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkRange, hunk_line_numbers, removed_and_added_lines
 from app.text.quantities import format_count
-from widgets.diff.diff_rows import NoteRow, SourceLine
+from widgets.diff.diff_rows import NoteRow, SourceLinePosition
 
 _SPACE_CHARACTERS = " \t\r\f"
 """White space that is used in source on purpose; Unicode has more."""
@@ -153,7 +153,7 @@ class NonSpaceChanges(NamedTuple):
     """Number of lines that differ only in indentation, which has or may have a meaning."""
 
 
-def find_non_space_changes(old: Sequence[str], new: Sequence[str], rules: WhitespaceRules) -> NonSpaceChanges | None:
+def split_off_space_changes(old: Sequence[str], new: Sequence[str], rules: WhitespaceRules) -> NonSpaceChanges | None:
     """Return the changes other than white space; None if there is no white space change to hide or report.
 
     Lines are matched without white space, and then compared pair by pair.
@@ -208,7 +208,7 @@ class HiddenWhitespace(Struct, frozen=True):
     """By file, the number of lines that differ only in indentation and stay visible, as it may have a meaning."""
 
     def without_hunks(
-        self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLine]
+        self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLinePosition]
     ) -> "HiddenWhitespace":
         """Return a copy without the hunks that have one of these ids or lines; they are shown completely."""
         shown_hunks = {(file, index) for file, index in self.parts if diffs[file].change.hunks[index].id in shown}
@@ -242,7 +242,7 @@ class HiddenWhitespace(Struct, frozen=True):
         return notes_by_file
 
 
-def _hunk_index_at(hunks: Sequence[Hunk], line: SourceLine) -> int:
+def _hunk_index_at(hunks: Sequence[Hunk], line: SourceLinePosition) -> int:
     """Return the index of the hunk that contains a line; -1 if there is none."""
     index = bisect_right(hunks, line.line, key=lambda hunk: hunk_line_numbers(hunk, line.side).start) - 1
     return index if index >= 0 and line.line in hunk_line_numbers(hunks[index], line.side) else -1
@@ -261,7 +261,7 @@ def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     for file, diff in enumerate(diffs):
         rules = whitespace_rules(diff.change.path)
         for index, hunk in enumerate(diff.change.hunks):
-            result = find_non_space_changes(*removed_and_added_lines(diff, hunk), rules)
+            result = split_off_space_changes(*removed_and_added_lines(diff, hunk), rules)
             if result is None:
                 continue
             if result.indented:

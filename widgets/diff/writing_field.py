@@ -26,7 +26,7 @@ async def _keep_paste(text: str) -> str:
     return text
 
 
-class WritingArea(TextArea, HasChangingKeyTitles):
+class WritingFieldTextArea(TextArea, HasChangingKeyTitles):
     """The text area of a `WritingField`; posts a message when the user presses the send or the close key."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("writing")]
@@ -97,7 +97,7 @@ class WritingField(Vertical):
         /* The keys work only in the field. */
         &:focus-within WrappedKeyHints { visibility: visible; }
         &:focus-within { height: auto; }
-        WritingArea {
+        WritingFieldTextArea {
             height: auto;
             min-height: 4;
             max-height: 30vh;
@@ -105,7 +105,7 @@ class WritingField(Vertical):
             padding: 0;
             background: $boost;
         }
-        WritingArea:focus { border: none; }
+        WritingFieldTextArea:focus { border: none; }
     }
     """
 
@@ -147,12 +147,12 @@ class WritingField(Vertical):
     def compose(self) -> ComposeResult:
         yield Static(classes="writing--title", markup=False)
         yield Static(classes="writing--context", markup=False)
-        yield WritingArea(self._verb.split(" ", 1)[0].capitalize())
+        yield WritingFieldTextArea(self._verb.split(" ", 1)[0].capitalize())
         yield WrappedKeyHints(self._key_hints({}))
 
     def set_paste_handler(self, transform_paste: TransformPaste) -> None:
         """Set the function that returns the text to insert for a paste."""
-        self.query_one(WritingArea).pasted = transform_paste
+        self.query_one(WritingFieldTextArea).pasted = transform_paste
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys in the hints, by action id."""
@@ -179,7 +179,7 @@ class WritingField(Vertical):
         lines = self.query_one(".writing--context", Static)
         lines.update(Content("\n").join(context))
         lines.display = bool(context)
-        area = self.query_one(WritingArea)
+        area = self.query_one(WritingFieldTextArea)
         area.text = draft
         area.move_cursor(area.document.end)
         self.add_class("shown")
@@ -187,7 +187,7 @@ class WritingField(Vertical):
 
     def close(self) -> str:
         """Hide the field and return its text."""
-        draft = self.query_one(WritingArea).text
+        draft = self.query_one(WritingFieldTextArea).text
         self.remove_class("shown")
         return draft
 
@@ -197,12 +197,12 @@ class WritingField(Vertical):
         if self.is_open:
             self.post_message(self.Typed(self, self.subject, event.text_area.text))
 
-    @on(WritingArea.SendPressed)
-    def _post_sent(self, event: WritingArea.SendPressed) -> None:
+    @on(WritingFieldTextArea.SendPressed)
+    def _post_sent(self, event: WritingFieldTextArea.SendPressed) -> None:
         event.stop()
         self.post_message(self.Sent(self, self.subject, self.close()))
 
-    @on(WritingArea.ClosePressed)
-    def _post_closed(self, event: WritingArea.ClosePressed) -> None:
+    @on(WritingFieldTextArea.ClosePressed)
+    def _post_closed(self, event: WritingFieldTextArea.ClosePressed) -> None:
         event.stop()
         self.post_message(self.Closed(self, self.subject, self.close()))

@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from app.keys.actions import make_key_bindings_of_scopes
 from app.proposals.values.models import Proposal
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.text.quantities import format_count
 from widgets.common.containers import Column
 from widgets.review.review_wording import (
@@ -89,14 +89,14 @@ class ReviewQueue(ScrollView, can_focus=True):
         self._cursor: int | None = None
         self._hovered: int | None = None
         self._is_decided_list_open = False
-        self._state = ReviewState()
+        self._state = ReviewQueueState()
 
     @property
     def items(self) -> Sequence[str]:
         """Return the keys of the lines: proposal ids, permission request keys, and the key of the line "decided"."""
         return self._keys
 
-    def show_state(self, state: ReviewState) -> None:
+    def show_state(self, state: ReviewQueueState) -> None:
         """Draw the current state."""
         is_on_decided_line = self.has_focus and self._key_at_cursor == _DECIDED_LINE_KEY
         cursor_key = _DECIDED_LINE_KEY if is_on_decided_line else state.current
@@ -111,7 +111,7 @@ class ReviewQueue(ScrollView, can_focus=True):
     def _key_at_cursor(self) -> str | None:
         return None if self._cursor is None else self._keys[self._cursor]
 
-    def _line_keys(self, state: ReviewState) -> tuple[str, ...]:
+    def _line_keys(self, state: ReviewQueueState) -> tuple[str, ...]:
         if len(state.waiting_keys) == 1 and not self._is_decided_list_open:
             # A single item needs no list: the lines above already show everything about it.
             return ()
@@ -234,7 +234,7 @@ class _ChangingText(Static):
 
 
 class ApprovalPane(Column):
-    """The pane with the review queue, the current item and its decision keys; draws a `ReviewState`."""
+    """The pane with the review queue, the current item and its decision keys; draws a `ReviewQueueState`."""
 
     DEFAULT_CSS = """
     ApprovalPane {
@@ -315,7 +315,7 @@ class ApprovalPane(Column):
         return self.query_one(ReviewQueue)
 
     def show_state(
-        self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True
+        self, state: ReviewQueueState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True
     ) -> None:
         """Draw the current state.
 
@@ -327,7 +327,7 @@ class ApprovalPane(Column):
         self._redraw_headline = partial(self._show_headline, state, key, comparing, notes_shown)
         self._redraw_headline()
 
-    def _show_headline(self, state: ReviewState, key: KeyNameOf, comparing: bool, notes_shown: bool) -> None:
+    def _show_headline(self, state: ReviewQueueState, key: KeyNameOf, comparing: bool, notes_shown: bool) -> None:
         """Draw only the lines about the current item."""
         headline = self.query_one("#headline", _ChangingText)
         width = headline.content_size.width
@@ -354,7 +354,9 @@ class ApprovalPane(Column):
             find_chip_actions([self._question] if self._question is not None else lines)
         )
 
-    def _short_passed_checks(self, state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> Content | None:
+    def _short_passed_checks(
+        self, state: ReviewQueueState, proposal: str, key: KeyNameOf, width: int
+    ) -> Content | None:
         """Return the check results if all passed and they fit beside the title."""
         checks = state.checks.get(proposal)
         if checks is None or checks.why_not or checks.new_failures or checks.is_running:
@@ -449,7 +451,7 @@ class ApprovalPane(Column):
         self._redraw_headline()
 
 
-def _evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> list[Content]:
+def _evidence_lines(state: ReviewQueueState, proposal: str, key: KeyNameOf, width: int) -> list[Content]:
     """Return the lines about a proposal's evidence: verdicts, tests that ran, and keys."""
     evidence = state.evidence.get(proposal)
     if evidence is None or not (evidence.marks or evidence.is_running or evidence.why_not):
@@ -472,7 +474,7 @@ def _evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: in
     return wrap_parts_into_lines([*parts, *progress, *tests_run, *chips], width, _COLUMN_GAP)
 
 
-def _reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, width: int) -> list[Content]:
+def _reproduction_lines(state: ReviewQueueState, proposal: Proposal, key: KeyNameOf, width: int) -> list[Content]:
     """Return the lines about the second run of a proposal's command; empty if no single command made the proposal."""
     if proposal.recipe is None:
         return []

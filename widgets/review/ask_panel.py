@@ -29,12 +29,12 @@ from app.keys.actions import make_key_bindings_of_scopes
 from app.keys.keymap import first_key_name
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import Side, hunk_line_numbers
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.text.quantities import format_count
 from widgets.chat.composer_field import ComposerDraft, ComposerField
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, NoticeToUserEntry, UserEntry
-from widgets.chat.markdown.styled_lines import format_seconds, shorten_text
+from widgets.chat.entries.message_entries import ModelAnswerEntry, NoticeToUserEntry, UserEntry
+from widgets.chat.markdown.styled_lines import format_seconds, shorten_to_one_line
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.figures import format_dollars, format_tokens
@@ -42,7 +42,7 @@ from widgets.common.workbench_bars import HasChangingKeyTitles
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_cursor import PickedLines
 from widgets.diff.diff_pane import DiffPane
-from widgets.diff.diff_rows import CommentRow, SourceLine
+from widgets.diff.diff_rows import CommentRow, SourceLinePosition
 from widgets.review import review_messages
 from widgets.review.diff_preview_controller import DiffPreviewController
 from widgets.review.review_wording import safe_content
@@ -115,12 +115,12 @@ class SideThreads:
         entries: list[TranscriptEntry] = [UserEntry(f"asked{uid}", exchange.question.text)]
         if answer is None:
             if text := self._partial_answers.get(uid, ""):
-                return [*entries, AnswerEntry(f"answer{uid}", text, "streaming")]
+                return [*entries, ModelAnswerEntry(f"answer{uid}", text, "streaming")]
             notice = _WAITING_TEXT if uid in self._partial_answers else _UNANSWERED_TEXT
             return [*entries, NoticeToUserEntry(f"note{uid}", notice)]
         if answer.text.strip():
             state = "truncated" if answer.state == "failed" else answer.state
-            entries.append(AnswerEntry(f"answer{uid}", answer.text, state))
+            entries.append(ModelAnswerEntry(f"answer{uid}", answer.text, state))
         elif answer.state == "interrupted":
             entries.append(NoticeToUserEntry(f"note{uid}", "You stopped the answer before it began."))
         if answer.note:
@@ -152,7 +152,7 @@ _LAYOUT_PAUSE_SECONDS = 0.004
 """Seconds between two steps of a long layout, for key presses."""
 
 
-class QuestionSubject(Struct, frozen=True):
+class SideThreadSubject(Struct, frozen=True):
     """The subject of a side question."""
 
     anchor: ThreadAnchor
@@ -166,12 +166,12 @@ class ThreadTranscript(Transcript, can_focus=False):
     """The transcript of a side thread; its keys come from the focused field."""
 
 
-class AskPanel(Column, HasChangingKeyTitles):
+class SideQuestionPanel(Column, HasChangingKeyTitles):
     """The panel with a side thread about a hunk, and the field for the next question."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("asking")]
     DEFAULT_CSS = """
-    AskPanel {
+    SideQuestionPanel {
         display: none;
         height: auto;
         background: $surface;
@@ -204,7 +204,7 @@ class AskPanel(Column, HasChangingKeyTitles):
 
         anchor: ThreadAnchor
 
-    def __init__(self, state: ReviewState, diff_pane: DiffPane, preview: DiffPreviewController) -> None:
+    def __init__(self, state: ReviewQueueState, diff_pane: DiffPane, preview: DiffPreviewController) -> None:
         super().__init__(id="asking")
         self.threads = SideThreads()
         self._state = state
@@ -215,7 +215,7 @@ class AskPanel(Column, HasChangingKeyTitles):
         """The thread of each mark in the diff."""
         self._requested_anchor: ThreadAnchor | None = None
         """The thread to which the cursor moves when its diff is loaded."""
-        self.subject: QuestionSubject | None = None
+        self.subject: SideThreadSubject | None = None
         """None while the panel is closed."""
         self._keys: Mapping[str, str] = {}
         self._editor = ComposerField(self._scroll_thread)
@@ -265,7 +265,7 @@ class AskPanel(Column, HasChangingKeyTitles):
         self._open_thread(subject)
         return True
 
-    def _subject_at_cursor(self) -> QuestionSubject | None:
+    def _subject_at_cursor(self) -> SideThreadSubject | None:
         proposal, view = self._state.proposal, self._view
         if proposal is None or not self.can_ask or not self._preview.is_showing_approvable_diff(proposal):
             return None
@@ -276,7 +276,7 @@ class AskPanel(Column, HasChangingKeyTitles):
         path = diff.change.path
         label = f"hunk {hunk.number} of {proposal.id} in {path}" if hunk is not None else f"{path} in {proposal.id}"
         anchor = ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else "")
-        return QuestionSubject(anchor, label, "" if picked is None else _quote_picked_lines(diff, picked))
+        return SideThreadSubject(anchor, label, "" if picked is None else _quote_picked_lines(diff, picked))
 
     def show_thread(self, anchor: ThreadAnchor) -> None:
         """Open the thread at an anchor, and move the cursor to it when its diff is loaded."""
@@ -284,11 +284,11 @@ class AskPanel(Column, HasChangingKeyTitles):
         self.go_to_requested_thread()
         self._open_thread(self._subject_at_anchor(anchor))
 
-    def _subject_at_anchor(self, anchor: ThreadAnchor) -> QuestionSubject:
+    def _subject_at_anchor(self, anchor: ThreadAnchor) -> SideThreadSubject:
         """Return the subject for an anchor, labelled like the last question there."""
         exchanges = self.threads.exchanges_at(anchor)
         label = exchanges[-1].question.subject if exchanges else f"{anchor.path} in {anchor.proposal}"
-        return QuestionSubject(anchor, label)
+        return SideThreadSubject(anchor, label)
 
     def _anchor_at_cursor(self) -> ThreadAnchor | None:
         """Return the anchor of the mark under the cursor; None if there is none or if the user picks lines."""
@@ -315,7 +315,7 @@ class AskPanel(Column, HasChangingKeyTitles):
         if row is not None:
             self._view.cursor.go_to(row)
 
-    def _open_thread(self, subject: QuestionSubject) -> None:
+    def _open_thread(self, subject: SideThreadSubject) -> None:
         """Show a thread with its draft, and focus the field."""
         self.post_message(review_messages.SideThreadsWanted(subject.anchor.proposal))
         self._save_draft()
@@ -397,7 +397,9 @@ class AskPanel(Column, HasChangingKeyTitles):
         about = "" if of_hunk else " about a hunk as it was" if question.hunk else " about the file"
         more = f" and {len(exchanges) - 1} more" if len(exchanges) > 1 else ""
         key = first_key_name("review.ask" if of_hunk else "diff.open", self._keys)
-        return f"You asked{about}: {shorten_text(question.text, _MAX_MARK_CELLS)}{more} ({key} shows the answer)"
+        return (
+            f"You asked{about}: {shorten_to_one_line(question.text, _MAX_MARK_CELLS)}{more} ({key} shows the answer)"
+        )
 
     def close(self) -> None:
         """Close the panel; keep an unsent question as the draft of its thread."""
@@ -502,11 +504,11 @@ class AskPanel(Column, HasChangingKeyTitles):
             self.screen.set_focus(self._editor)
 
 
-def _last_line(file: int, hunk: Hunk) -> SourceLine | None:
+def _last_line(file: int, hunk: Hunk) -> SourceLinePosition | None:
     """Return the last line of a hunk, below which its mark is shown; None if the hunk has no lines."""
     side: Side = "new" if hunk.new_count else "old"
     lines = hunk_line_numbers(hunk, side)
-    return SourceLine(file, side, lines[-1]) if lines else None
+    return SourceLinePosition(file, side, lines[-1]) if lines else None
 
 
 def _quote_picked_lines(diff: FileDiff, picked: PickedLines) -> str:

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from app.copies import replace
 from app.proposals.values.models import Proposal, ProposalState
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import ReviewFeedback
 from app.review.verdicts import (
     ActionAllowed,
@@ -20,7 +20,7 @@ from app.review.verdicts import (
     Verdict,
     can_be_approved,
     decision_verbs,
-    describe_review_state,
+    describe_proposal_state_in_review,
 )
 from widgets.common.input_order import KEY_BURST_MESSAGE, OnScreenSinceTracker
 from widgets.review import review_messages
@@ -67,7 +67,7 @@ class GracePeriod:
         return self._clock() - self._started_at >= GRACE_SECONDS
 
 
-class KeyReadiness:
+class DecisionKeyGuard:
     """Decides whether a key press may act, given what the user has seen.
 
     Args:
@@ -155,7 +155,7 @@ _ONE_TIME_KINDS = ("changes", "ignored")
 
 
 def current_key_title(
-    action: str, state: ReviewState, question: ActionNeedsConfirmation | None, *, is_comparing_versions: bool
+    action: str, state: ReviewQueueState, question: ActionNeedsConfirmation | None, *, is_comparing_versions: bool
 ) -> str | None:
     """Return the title of a key now; empty for the default title of its action.
 
@@ -182,7 +182,7 @@ def current_key_title(
     return decision_verbs(proposal).titles.get(action, "")
 
 
-def is_action_available(action: str, state: ReviewState, question: ActionNeedsConfirmation | None) -> bool:
+def is_action_available(action: str, state: ReviewQueueState, question: ActionNeedsConfirmation | None) -> bool:
     """Return whether one of `REVIEW_ACTION_NAMES` has something to act on; it may answer the open question."""
     if question is not None:
         answers = {"deny": True, "approve": bool(question.ids), "approve_all": bool(question.named)}
@@ -196,14 +196,14 @@ def is_action_available(action: str, state: ReviewState, question: ActionNeedsCo
     return _has_subject(action, state)
 
 
-def _has_findings(state: ReviewState) -> bool:
+def _has_findings(state: ReviewQueueState) -> bool:
     """Return whether checks fail for the shown proposal, or tests do not notice a hunk or do not run a line of it."""
     checks, evidence = state.checks.get(state.current), state.evidence.get(state.current)
     checks_have_findings = checks is not None and bool(checks.new_failures or checks.has_uncovered_lines)
     return checks_have_findings or (evidence is not None and bool(evidence.unnoticed_hunks))
 
 
-def _has_data_for_action(action: str, proposal: Proposal, state: ReviewState) -> bool:
+def _has_data_for_action(action: str, proposal: Proposal, state: ReviewQueueState) -> bool:
     """Return whether the shown proposal has the data that an action shows, sends or runs."""
     if action == "show_reads":
         return bool(proposal.session)
@@ -212,7 +212,7 @@ def _has_data_for_action(action: str, proposal: Proposal, state: ReviewState) ->
     return proposal.recipe is not None and proposal.state.is_pending
 
 
-def _has_subject(action: str, state: ReviewState) -> bool:
+def _has_subject(action: str, state: ReviewQueueState) -> bool:
     """Return whether an action has something to act on, if no question and no permission request is open."""
     checks, proposal = state.checks.get(state.current), state.proposal
     match action:
@@ -238,11 +238,11 @@ CollectFeedback = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
 """Removes and returns the user's text for a decision on a proposal, or on some of its hunks."""
 
 
-class VerdictHandler:
+class ActionVerdictHandler:
     """Acts on verdicts: posts the decision, asks for confirmation, or shows why it refuses."""
 
     def __init__(
-        self, state: ReviewState, collect_feedback: CollectFeedback, host: review_messages.ReviewPaneInterface
+        self, state: ReviewQueueState, collect_feedback: CollectFeedback, host: review_messages.ReviewPaneInterface
     ) -> None:
         self._state = state
         self._collect_feedback = collect_feedback
@@ -364,4 +364,5 @@ def _describe_lapsed_question(name: str, proposal: Proposal | None) -> str:
     """Return why a question can no longer be answered."""
     if proposal is not None and proposal.state.is_pending:
         return f"{name} has changed: the question has lapsed. Look again before you decide."
-    return f"{name} is {describe_review_state(proposal) if proposal else 'gone'} now: the question has lapsed."
+    state = describe_proposal_state_in_review(proposal) if proposal else "gone"
+    return f"{name} is {state} now: the question has lapsed."

@@ -5,17 +5,17 @@ from typing import Literal
 
 from textual.content import Content
 
-from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.proposals.risk.edited_file import sort_in_path_order
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.decision_facts import HunkTestVerdict
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.hunk_lines import add_evidence_reasons, changed_line_at, has_evidence_reason
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import filter_pending_hunks
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
-from widgets.diff.diff_rows import CommentKind, SourceLine
+from widgets.diff.diff_rows import CommentKind, SourceLinePosition
 from widgets.review.review_messages import (
     CommentFollowUpsWanted,
     DiffsWanted,
@@ -24,7 +24,7 @@ from widgets.review.review_messages import (
 )
 from widgets.review.review_wording import (
     QUIET_STYLE,
-    finding_comments,
+    check_findings_as_comments,
     permission_notes_and_must_see_count,
     safe_content,
 )
@@ -63,7 +63,7 @@ def _has_new_decisions(before: Proposal, now: Proposal) -> bool:
 class DiffPreviewController:
     """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request."""
 
-    def __init__(self, state: ReviewState, pane: DiffPane, host: ReviewPaneInterface) -> None:
+    def __init__(self, state: ReviewQueueState, pane: DiffPane, host: ReviewPaneInterface) -> None:
         self._state = state
         self._pane = pane
         self._view = pane.view
@@ -178,7 +178,7 @@ class DiffPreviewController:
         """Show the findings of checks and the evidence at their lines."""
         if self._view.diffs and not self.comparing:
             diffs, state = self._view.diffs, self._state
-            findings = finding_comments(state.checks.get(state.current), diffs)
+            findings = check_findings_as_comments(state.checks.get(state.current), diffs)
             self._pane.set_findings([*findings, *_evidence_comments(state.evidence.get(state.current), diffs)])
 
     def mark_attention_reasons(self) -> None:
@@ -237,7 +237,7 @@ class DiffPreviewController:
         return safe_content(proposal.origin.name, QUIET_STYLE)
 
 
-def _evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
+def _evidence_comments(evidence: ProposalTestEvidence | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
     """Return the evidence marks for the first changed line of each hunk in these diffs."""
     if evidence is None:
         return []
@@ -245,7 +245,7 @@ def _evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDi
     for file, diff in enumerate(diffs):
         for hunk in filter(has_changed_lines, diff.change.hunks):
             if (mark := evidence.marks.get(hunk.id)) is not None:
-                line = SourceLine(file, *changed_line_at(hunk, 0))
+                line = SourceLinePosition(file, *changed_line_at(hunk, 0))
                 marks.append(
                     DiffComment(line, mark.description, _EVIDENCE_COMMENT_KINDS.get(mark.verdict, "unclear"))
                 )

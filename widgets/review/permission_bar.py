@@ -17,9 +17,9 @@ from textual.strip import Strip
 
 from app.keys.actions import actions_of_scopes
 from app.keys.keymap import effective_keys, first_key_name
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.tools.base.contract import PermissionRequest
-from widgets.chat.chat_column import ComposerQuestionBar
+from widgets.chat.chat_column import ComposerQuestionBarBase
 from widgets.chat.composer import Composer
 from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenSinceTracker, input_arrival_time
 from widgets.common.key_hints import ClickTargets
@@ -58,7 +58,7 @@ class _PendingAnswer(NamedTuple):
     timer: asyncio.TimerHandle
 
 
-class PermissionBar(ComposerQuestionBar, ClickTargets):
+class PermissionBar(ComposerQuestionBarBase, ClickTargets):
     """Shows the permission request and the keys that answer it from the empty composer.
 
     Args:
@@ -226,7 +226,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         request = self._oldest_request
         if request is None:
             return False
-        request_state = ReviewState(permissions=self._state.permissions, current=request[0])
+        request_state = ReviewQueueState(permissions=self._state.permissions, current=request[0])
         return is_action_available(action, request_state, None)
 
     # Keys

@@ -12,10 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.widgets import Static
 
-from app.automation.check_results import ProposalChecks, findings_as_feedback, uncovered_lines_as_feedback
+from app.automation.check_results import ProposalChecks, new_failures_as_feedback, uncovered_lines_as_feedback
 from app.automation.evidence.proposal_evidence import (
-    ProposalEvidence,
-    ReproductionResult,
+    CommandReproductionResult,
+    ProposalTestEvidence,
     hunks_unnoticed_by_tests_as_feedback,
 )
 from app.conversation.events import ThreadAnchor
@@ -26,7 +26,7 @@ from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import ReviewFeedback, UnfinishedReview
 from app.review.verdicts import (
     can_ask_model_to_redo_stale_proposal,
@@ -49,19 +49,19 @@ from widgets.diff.file_list import FileList
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue
-from widgets.review.ask_panel import AskPanel, exchange_as_feedback
+from widgets.review.ask_panel import SideQuestionPanel, exchange_as_feedback
 from widgets.review.decision_keys import (
     GRACE_SECONDS,
     REVIEW_ACTION_NAMES,
+    ActionVerdictHandler,
+    DecisionKeyGuard,
     GracePeriod,
-    KeyReadiness,
-    VerdictHandler,
     current_key_title,
     is_action_available,
 )
 from widgets.review.diff_preview_controller import DiffPreviewController, versions_written_by_approval
 from widgets.review.review_wording import ACTION_META_KEY, question_with_keys, safe_content
-from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, UnsentReviewTexts
+from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, UnsentTextController
 
 _FOCUS_REVIEW_ACTION = next(action for action in actions_of_scopes("app") if action.id == "app.focus_approvals")
 _REVERSAL_ACTIONS = frozenset({"undo", "redo"})
@@ -113,17 +113,17 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, keys: Mapping[str, str] | None = None) -> None:
         super().__init__()
-        self.state = ReviewState()
+        self.state = ReviewQueueState()
         self.diff_pane = DiffPane()
         self.view = self.diff_pane.view
         self.view.after_frame = lambda: self.readiness.mark_painted(in_focus=self.has_review_focus)
         self.approval_pane = ApprovalPane()
         self.feedback_field = FeedbackField()
         self.preview = DiffPreviewController(self.state, self.diff_pane, self)
-        self.ask_panel = AskPanel(self.state, self.diff_pane, self.preview)
-        self.readiness = KeyReadiness(clock)
-        self.text_controller = UnsentReviewTexts(self.state, self.feedback_field, self.diff_pane, self)
-        self.verdict_handler = VerdictHandler(self.state, self.text_controller.collect_feedback, self)
+        self.ask_panel = SideQuestionPanel(self.state, self.diff_pane, self.preview)
+        self.readiness = DecisionKeyGuard(clock)
+        self.text_controller = UnsentTextController(self.state, self.feedback_field, self.diff_pane, self)
+        self.verdict_handler = ActionVerdictHandler(self.state, self.text_controller.collect_feedback, self)
         self.after_redraw: Callable[[], None] = lambda: None
         """Called after each redraw."""
         self._had_focus = False
@@ -208,7 +208,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self.preview.mark_attention_reasons()
             self.redraw()
 
-    def set_evidence(self, evidence: ProposalEvidence) -> None:
+    def set_evidence(self, evidence: ProposalTestEvidence) -> None:
         """Take the current evidence about a proposal."""
         self.state.evidence[evidence.proposal] = evidence
         if evidence.proposal == self.state.current and self.is_mounted:
@@ -223,7 +223,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if self.is_mounted:
             self.redraw()
 
-    def set_reproduction(self, reproduction: ReproductionResult) -> None:
+    def set_reproduction(self, reproduction: CommandReproductionResult) -> None:
         """Take the result of a second run of a proposal's command."""
         self.state.reproductions[reproduction.proposal] = reproduction
         if self.is_mounted:
@@ -600,12 +600,12 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def action_find_evidence(self) -> None:
         """Run the tests without each hunk of the shown proposal, or stop that run."""
-        self.post_message(review_messages.EvidenceRunWanted(self.state.current))
+        self.post_message(review_messages.EvidenceRunOrStopWanted(self.state.current))
 
     def action_reproduce(self) -> None:
         """Run the command of the shown proposal again, or stop it."""
         is_running = self.state.reproducing == self.state.current
-        self.post_message(review_messages.CommandRerunWanted(self.state.current, is_running))
+        self.post_message(review_messages.CommandRerunOrStopWanted(self.state.current, is_running))
 
     def action_send_findings(self) -> None:
         """Deny the proposal with the findings of the checks as feedback; the model continues.
@@ -620,7 +620,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if self.verdict_handler.refuse_if_busy(proposal) or not self.preview.is_showing_approvable_diff(proposal):
             return
         checks, evidence = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
-        failures = findings_as_feedback(checks) if checks is not None else ""
+        failures = new_failures_as_feedback(checks) if checks is not None else ""
         unnoticed = hunks_unnoticed_by_tests_as_feedback(evidence, self.preview.diffs) if evidence is not None else ""
         uncovered = uncovered_lines_as_feedback(checks) if checks is not None and not failures else ""
         if unnoticed or uncovered:
@@ -892,7 +892,9 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if self.preview.is_showing_approvable_diff(proposal):
             self.show_notice("")
             self.view.end_picking()
-            self.post_message(review_messages.ToggleLines(proposal.id, proposal.revision, picked.lines, picked.whole))
+            self.post_message(
+                review_messages.IncludeOrExcludeLines(proposal.id, proposal.revision, picked.lines, picked.whole)
+            )
 
     def action_edit(self) -> None:
         """Request the editor for the proposed text of the file at the cursor."""
@@ -1024,8 +1026,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         self.ask_panel.close()
         self.refresh_bindings()
 
-    @on(AskPanel.Closed)
-    def _close_thread(self, event: AskPanel.Closed) -> None:
+    @on(SideQuestionPanel.Closed)
+    def _close_thread(self, event: SideQuestionPanel.Closed) -> None:
         event.stop()
         self._end_asking()
         self.show_permission()
@@ -1036,8 +1038,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         # If the user keeps typing after the field is closed, the keys decide nothing.
         self.restart_grace_period("The field for questions was closed just now. Press the key again.")
 
-    @on(AskPanel.FeedbackWanted)
-    def _make_feedback(self, event: AskPanel.FeedbackWanted) -> None:
+    @on(SideQuestionPanel.FeedbackWanted)
+    def _make_feedback(self, event: SideQuestionPanel.FeedbackWanted) -> None:
         event.stop()
         exchanges = [item for item in self.ask_panel.threads.exchanges_at(event.anchor) if item.answer_text]
         proposal = self.state.get(event.anchor.proposal)

@@ -90,7 +90,7 @@ class EditProposedFile(_ProposalMessage):
 
 
 @dataclass
-class ToggleLines(_ProposalMessage):
+class IncludeOrExcludeLines(_ProposalMessage):
     """Include or exclude single lines of a proposal: split their hunks, and answer with `select_split_parts`."""
 
     revision: int
@@ -144,7 +144,7 @@ class SideThreadsWanted(_ProposalMessage):
 
 @dataclass
 class SideQuestionAsked(Message):
-    """The user asks a side question; its updates go to `AskPanel.handle_update`."""
+    """The user asks a side question; its updates go to `SideQuestionPanel.handle_update`."""
 
     anchor: ThreadAnchor
     text: str
@@ -163,12 +163,12 @@ class CheckRunWanted(_ProposalMessage):
     """Run the checks of a proposal that have not run, or all again."""
 
 
-class EvidenceRunWanted(_ProposalMessage):
+class EvidenceRunOrStopWanted(_ProposalMessage):
     """Collect evidence about a proposal (run the tests without each hunk), or stop the run."""
 
 
 @dataclass
-class CommandRerunWanted(_ProposalMessage):
+class CommandRerunOrStopWanted(_ProposalMessage):
     """Run the command of a proposal again, or stop it if it runs."""
 
     is_running: bool

@@ -7,16 +7,21 @@ from msgspec import Struct
 from textual.content import Content
 from textual.style import Style
 
-from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckState, ProposalCheckResult, ProposalChecks
 from app.proposals.text.file_warnings import describe_match_level
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
-from app.review.review_state import ReviewState, find_lasting_permission_forms
-from app.review.verdicts import ActionNeedsConfirmation, can_be_approved, decision_verbs, describe_review_state
+from app.review.review_state import ReviewQueueState, find_lasting_permission_forms
+from app.review.verdicts import (
+    ActionNeedsConfirmation,
+    can_be_approved,
+    decision_verbs,
+    describe_proposal_state_in_review,
+)
 from app.text.quantities import format_count
 from app.tools.base.command_forms import CommandForm, McpToolForm
 from app.tools.base.contract import PERMISSION_PURPOSES, PermissionRequest
 from widgets.diff.diff_arrangement import DiffComment
-from widgets.diff.diff_rows import NoteRow, SourceLine
+from widgets.diff.diff_rows import NoteRow, SourceLinePosition
 from widgets.diff.display_cells import display_text
 
 _STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
@@ -82,7 +87,7 @@ def _format_change_counts(added: int, removed: int) -> Content:
     return Content.assemble((f"+{added:,}", "$text-success"), " ", (f"-{removed:,}", "$text-error"))
 
 
-def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
+def proposal_row(state: ReviewQueueState, proposal: Proposal) -> Content:
     """Return the queue row of a proposal; facts come before the summary, because the end may be cut."""
     glyph, colour = _state_glyph(proposal)
     part = state.hunk_exclusions.approval_selection(proposal)
@@ -102,14 +107,14 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     return head + Content("  ").join(facts)
 
 
-def _proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
+def _proposal_details(state: ReviewQueueState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
     """Return the origin, state, version and special facts; with `reason`, also why it is in that state."""
     facts: list[Content] = []
     if proposal.origin.label in state.origins.told_apart:
         facts.append(safe_content(proposal.origin.label, "$text-accent"))
     omits_state = proposal.state is ProposalState.STALE and not reason
     if proposal.state is not ProposalState.PENDING and not omits_state:
-        facts.append(Content.styled(describe_review_state(proposal), _state_glyph(proposal)[1]))
+        facts.append(Content.styled(describe_proposal_state_in_review(proposal), _state_glyph(proposal)[1]))
     if proposal.supersedes:
         facts.append(Content(f"v{proposal.version} of {proposal.supersedes}"))
     elif proposal.version > 1:
@@ -143,7 +148,7 @@ def _first_file_names(proposal: Proposal) -> Content:
     return Content.assemble(safe_content(", ".join(names)), f" and {more} more" if more else "")
 
 
-def permission_row(state: ReviewState, request_key: str) -> Content:
+def permission_row(state: ReviewQueueState, request_key: str) -> Content:
     """Return the queue row of a permission request; omit the detail if the large pane shows it."""
     permission_request = state.permissions.asked[request_key]
     glyph = "$" if permission_request.kind == "command" else "?"
@@ -187,7 +192,7 @@ _DEFAULT_OPTIONS = CurrentItemLineOptions()
 
 
 def is_summary_visible(
-    state: ReviewState, proposal: Proposal, lines: Iterable[Content], options: CurrentItemLineOptions
+    state: ReviewQueueState, proposal: Proposal, lines: Iterable[Content], options: CurrentItemLineOptions
 ) -> bool:
     """Return whether a proposal's whole summary is visible: in its list row, or else on the lines above the list."""
     if not options.width:
@@ -199,7 +204,7 @@ def is_summary_visible(
 
 
 def current_item_lines(
-    state: ReviewState, key: KeyNameOf, options: CurrentItemLineOptions = _DEFAULT_OPTIONS
+    state: ReviewQueueState, key: KeyNameOf, options: CurrentItemLineOptions = _DEFAULT_OPTIONS
 ) -> list[Content]:
     """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
@@ -217,7 +222,7 @@ def current_item_lines(
 
 
 def _waiting_lines(
-    state: ReviewState, proposal: Proposal, key: KeyNameOf, options: CurrentItemLineOptions
+    state: ReviewQueueState, proposal: Proposal, key: KeyNameOf, options: CurrentItemLineOptions
 ) -> list[Content]:
     facts = _proposal_facts(state, proposal, key, options)
     if options.listed:
@@ -260,7 +265,7 @@ def wrap_parts_into_lines(parts: Sequence[Content], width: int, gap: str = "  ")
 
 
 def _proposal_facts(
-    state: ReviewState, proposal: Proposal, key: KeyNameOf, options: CurrentItemLineOptions
+    state: ReviewQueueState, proposal: Proposal, key: KeyNameOf, options: CurrentItemLineOptions
 ) -> list[Content]:
     """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.hunk_exclusions.approval_selection(proposal)
@@ -283,7 +288,7 @@ def _proposal_facts(
     return facts
 
 
-def _decision_key_row(state: ReviewState, proposal: Proposal, key: KeyNameOf) -> Content:
+def _decision_key_row(state: ReviewQueueState, proposal: Proposal, key: KeyNameOf) -> Content:
     """Return the keys that decide on a proposal, with their labels."""
     part = state.hunk_exclusions.approval_selection(proposal)
     verb = decision_verbs(proposal)
@@ -310,7 +315,7 @@ def _decision_key_row(state: ReviewState, proposal: Proposal, key: KeyNameOf) ->
     )
 
 
-def _feedback_phrase(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
+def _feedback_phrase(state: ReviewQueueState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
     """Return a phrase about the feedback that will be sent with the decision; empty if there is none."""
     feedback = state.feedback_drafts.feedback_for(proposal, hunks)
     if feedback.feedback.strip():
@@ -329,7 +334,7 @@ def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
     ]
 
 
-def _permission_chip(state: ReviewState, key: KeyNameOf, options: CurrentItemLineOptions) -> Content:
+def _permission_chip(state: ReviewQueueState, key: KeyNameOf, options: CurrentItemLineOptions) -> Content:
     """Return the note that a permission request is open; the keys answer it first."""
     request = "" if options.listed else f": {_request_line(next(iter(state.permissions.asked.values())))}"
     return Content.assemble(
@@ -341,11 +346,13 @@ def _permission_chip(state: ReviewState, key: KeyNameOf, options: CurrentItemLin
 
 
 def _decided_lines(
-    state: ReviewState, proposal: Proposal, key: KeyNameOf, options: CurrentItemLineOptions
+    state: ReviewQueueState, proposal: Proposal, key: KeyNameOf, options: CurrentItemLineOptions
 ) -> list[Content]:
     glyph, colour = _state_glyph(proposal)
     title = Content("") if options.listed else _proposal_title(proposal)
-    first = Content.assemble((f"{glyph} {proposal.id} {describe_review_state(proposal)}  ", f"bold {colour}"), title)
+    first = Content.assemble(
+        (f"{glyph} {proposal.id} {describe_proposal_state_in_review(proposal)}  ", f"bold {colour}"), title
+    )
     if state.has_hidden_permission:
         return [first, _permission_chip(state, key, options)]
     verbs = decision_verbs(proposal)
@@ -360,7 +367,7 @@ def _decided_lines(
     return [first, Content(_KEY_GAP).join(parts)] if parts else [first]
 
 
-def _empty_review_line(state: ReviewState) -> Content:
+def _empty_review_line(state: ReviewQueueState) -> Content:
     """Return the line for an empty review; it mentions an open question in the chat."""
     if state.has_question_in_chat:
         return Content.styled("The model asks you, in the chat.", "$text-accent")
@@ -368,7 +375,7 @@ def _empty_review_line(state: ReviewState) -> Content:
 
 
 def _confirmation_lines(
-    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, options: CurrentItemLineOptions
+    state: ReviewQueueState, permission_request: PermissionRequest, key: KeyNameOf, options: CurrentItemLineOptions
 ) -> list[Content]:
     """Return the keys that answer a request, and the scope of a lasting permission."""
     yes, no = yes_and_no_labels(permission_request)
@@ -392,7 +399,7 @@ def yes_and_no_labels(permission_request: PermissionRequest | None) -> tuple[str
 
 
 def _lasting_lines(
-    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, width: int
+    state: ReviewQueueState, permission_request: PermissionRequest, key: KeyNameOf, width: int
 ) -> list[Content]:
     """Return the lines about allowing more than this one call."""
     if permission_request.kind in ("changes", "ignored"):
@@ -469,7 +476,9 @@ _CHECK_SIGNS = {
 }
 
 
-def check_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int, *, keys: bool = True) -> list[Content]:
+def check_lines(
+    state: ReviewQueueState, proposal: str, key: KeyNameOf, width: int, *, keys: bool = True
+) -> list[Content]:
     """Return the check results and keys, like `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`; empty without checks.
 
     If the width is too small, passed checks are shortened first; then the keys move to another line.
@@ -505,7 +514,7 @@ def check_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int, *
     ]
 
 
-def _check_result(result: CheckResult, key: KeyNameOf, *, brief: bool) -> Content:
+def _check_result(result: ProposalCheckResult, key: KeyNameOf, *, brief: bool) -> Content:
     if result.state in (CheckState.NOT_ASKED, CheckState.CANCELLED):
         action = "approve" if result.when == "approve" else "run_checks"
         return Content.assemble((f"{result.name} ", QUIET_STYLE), make_chip(key, action, "run", "$foreground 40%"))
@@ -529,7 +538,7 @@ def _check_result(result: CheckResult, key: KeyNameOf, *, brief: bool) -> Conten
     return content + " " + safe_content(text, colour if is_important else QUIET_STYLE) if text else content
 
 
-def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
+def check_findings_as_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
     """Return the findings on lines of these diffs; older findings say that they are old."""
     if checks is None:
         return []
@@ -539,6 +548,6 @@ def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -
         file = files.get(finding.path)
         if file is not None and finding.line <= len(diffs[file].new):
             text = f"{name}: {finding.text}{'' if finding.new else '  (before, too)'}"
-            line = SourceLine(file, "new", finding.line - 1)
+            line = SourceLinePosition(file, "new", finding.line - 1)
             comments.append(DiffComment(line, text, "finding" if finding.new else "known-finding"))
     return comments

@@ -15,7 +15,7 @@ from app.proposals.risk.change_summary import (
 )
 from app.proposals.values.models import FileDiff, Proposal
 from app.review.hunk_lines import diff_side_lines
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import ReviewFeedback, UnsentComment, add_quoted_lines
 from app.review.verdicts import can_ask_model_to_redo_stale_proposal
 from app.text.quantities import format_count
@@ -23,7 +23,7 @@ from app.tools.base.contract import PermissionRequest
 from widgets.chat.composer_field import DroppedImages
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
-from widgets.diff.diff_rows import NoteRow, SourceLine
+from widgets.diff.diff_rows import NoteRow, SourceLinePosition
 from widgets.diff.writing_field import WritingField
 from widgets.review.review_messages import FeedbackOrphaned, ReviewPaneInterface, UnfinishedReviewChanged
 from widgets.review.review_wording import safe_content
@@ -48,12 +48,12 @@ def comments_in_diffs(comments: Iterable[UnsentComment], diffs: Sequence[FileDif
     for comment in comments:
         file = files.get(comment.path)
         if file is not None and comment.line < len(diff_side_lines(diffs[file], comment.side)):
-            located.append(DiffComment(SourceLine(file, comment.side, comment.line), comment.text))
+            located.append(DiffComment(SourceLinePosition(file, comment.side, comment.line), comment.text))
     return located
 
 
 def notes_above_diff(
-    state: ReviewState, proposal: Proposal, description: Literal["", "folded", "unfolded"]
+    state: ReviewQueueState, proposal: Proposal, description: Literal["", "folded", "unfolded"]
 ) -> list[NoteRow]:
     """Return the notes above the first file: summary, description, re-based files, comments on the previous version.
 
@@ -69,7 +69,7 @@ def notes_above_diff(
     return [*notes, *previous_version_comment_notes(state, proposal)]
 
 
-def previous_version_comment_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
+def previous_version_comment_notes(state: ReviewQueueState, proposal: Proposal) -> list[NoteRow]:
     """Return notes with the comments sent on the previous version; the user can mark each as answered."""
     comments = state.feedback_drafts.sent.get(proposal.supersedes, ())
     if not comments:
@@ -119,11 +119,11 @@ class FeedbackField(WritingField):
         self.open(key, title, draft)
 
 
-class UnsentReviewTexts:
+class UnsentTextController:
     """Keeps all texts of a review in its state until they are sent."""
 
     def __init__(
-        self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, host: ReviewPaneInterface
+        self, state: ReviewQueueState, field: FeedbackField, diff_pane: DiffPane, host: ReviewPaneInterface
     ) -> None:
         self._state = state
         self._field = field

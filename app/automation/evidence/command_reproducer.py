@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from app.automation.check_runner import CheckRunner, checks_unavailable_reason
-from app.automation.evidence.proposal_evidence import ReproductionResult
+from app.automation.evidence.proposal_evidence import CommandReproductionResult
 from app.copies import replace
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.proposal_service import ProposalService
@@ -42,7 +42,7 @@ class CommandReproducer(Struct, frozen=True):
     service: ProposalService
     tree_id: Callable[[PendingFiles], str]
 
-    async def reproduce(self, proposal_id: str) -> ReproductionResult:
+    async def reproduce(self, proposal_id: str) -> CommandReproductionResult:
         """Run the command of a pending proposal again, on the current files without the proposal.
 
         If the result is the same, store this with the proposal. If it differs, and the files have changed since the
@@ -68,7 +68,7 @@ class CommandReproducer(Struct, frozen=True):
         got = {change.path: _content_after(change) for change in changes}
         wanted = _proposed_content(proposal)
         differing = tuple(sorted(path for path in {*got, *wanted} if got.get(path, ...) != wanted.get(path, ...)))
-        found = ReproductionResult(
+        found = CommandReproductionResult(
             proposal_id, proposal.revision, recipe, "same", len(got), differing, environment == recipe.environment
         )
         if not differing:

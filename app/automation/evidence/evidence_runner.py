@@ -10,10 +10,10 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from app.automation.check_results import CheckOutcome, CheckState
-from app.automation.check_runner import CheckRunner, files_for_check, run_check, tests_placeholder_for_all_tests
+from app.automation.check_results import CheckRunResult, CheckState
+from app.automation.check_runner import CheckRunner, arguments_to_run_all_tests, files_for_check, run_check
 from app.automation.evidence.ablation_plan import AblationPlan, HunkGroup, HunkThatChangesTests, plan_ablation
-from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidence
+from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalTestEvidence
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
 from app.automation.evidence.suite_outcome import PYTEST_REPORT_PATH, SuiteOutcome, read_suite_outcome
 from app.automation.tool_reports import MAX_REPORT_BYTES
@@ -28,7 +28,7 @@ from app.proposals.risk.edited_file import is_test_or_test_data
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
 from app.proposals.values.models import FileDiff, Hunk, Proposal
 from app.sandbox.captured_changes import PendingFiles
-from app.sandbox.confinement import ChangedByCommandAndOtherProgram, SandboxRun
+from app.sandbox.confinement import ChangedByCommandAndOtherProgram, SandboxedWorkspace
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 
@@ -47,7 +47,7 @@ _MIN_LIMIT_SECONDS = 20.0
 _MIN_REMAINING_PART = 0.5
 """A run is started only if this part of the time of the whole proposal's run is left."""
 
-ReportEvidence = Callable[[ProposalEvidence], None]
+ReportEvidence = Callable[[ProposalTestEvidence], None]
 """Receives the evidence found so far."""
 _OutcomeKey = tuple[str, tuple[str, ...] | None, str, str]
 
@@ -73,7 +73,7 @@ class _EvidenceSearch(Struct):
     plan: AblationPlan
     budget: float
     tell: ReportEvidence
-    found: ProposalEvidence
+    found: ProposalTestEvidence
     wait_for_quiet: Callable[[], Awaitable[None]] | None = None
     baseline: SuiteOutcome = field(default_factory=lambda: SuiteOutcome(True))
     selections: dict[frozenset[str], TestSelection] = field(default_factory=dict)
@@ -111,18 +111,18 @@ class _EvidenceSearch(Struct):
 
 
 class EvidenceStorePort(Protocol):
-    """Stores evidence by proposal; implemented by `app.review.review_stores.EvidenceStore`."""
+    """Stores evidence by proposal; implemented by `app.review.review_stores.ProposalEvidenceStore`."""
 
-    def save(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
+    def save(self, found: ProposalTestEvidence, waiting: Collection[str]) -> None:
         """Store the evidence, and remove that of proposals that are not in `waiting`."""
         ...
 
-    def load(self, proposal_id: str) -> ProposalEvidence | None:
+    def load(self, proposal_id: str) -> ProposalTestEvidence | None:
         """Return the stored evidence, even if it is outdated; None if there is none."""
         ...
 
 
-class EvidenceRunner:
+class HunkTestEvidenceCollector:
     """Runs tests without each hunk of a proposal, and stores which hunks they notice; for one event loop.
 
     Args:
@@ -148,7 +148,7 @@ class EvidenceRunner:
         seconds: float,
         report: ReportEvidence = lambda found: None,
         wait_for_quiet: Callable[[], Awaitable[None]] | None = None,
-    ) -> ProposalEvidence:
+    ) -> ProposalTestEvidence:
         """Run tests without each hunk of a pending proposal. A cancellation leaves no process running.
 
         Outcomes for the same content are cached, so a second call continues where the first one reached its time
@@ -190,7 +190,7 @@ class EvidenceRunner:
 
     async def load_current_evidence(
         self, proposal_id: str, chosen: Collection[str] | None
-    ) -> ProposalEvidence | None:
+    ) -> ProposalTestEvidence | None:
         """Return the stored evidence, if it matches exactly the content that an approval of these hunks would leave
         now.
 
@@ -208,7 +208,7 @@ class EvidenceRunner:
         is_same = found.chosen == choice.hunks | choice.paths and await self.is_current(found)
         return found if is_same else None
 
-    async def is_current(self, evidence: ProposalEvidence) -> bool:
+    async def is_current(self, evidence: ProposalTestEvidence) -> bool:
         """Return whether an approval of the same hunks would leave the content that was tested.
 
         Raises:
@@ -233,7 +233,7 @@ class EvidenceRunner:
         choice = make_decision_scope(proposal, chosen)
         diffs = self._service.file_diffs(proposal_id)
         plan = plan_ablation(diffs, choice.hunks)
-        found = ProposalEvidence(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
+        found = ProposalTestEvidence(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
         search = _EvidenceSearch(proposal, check, diffs, choice.hunks, choice.paths, plan, seconds, tell, found)
         texts = {diff.change.path: None if diff.change.result is None else "\n".join(diff.new) for diff in diffs}
         texts |= {diff.change.old_path: None for diff in diffs if diff.change.old_path}
@@ -402,10 +402,10 @@ class EvidenceRunner:
         seconds = min(longest, left)
         report = b""
 
-        async def run(sandbox: Sandbox, root: Path) -> CheckOutcome:
+        async def run(sandbox: Sandbox, root: Path) -> CheckRunResult:
             nonlocal report
 
-            def leave(written: SandboxRun) -> None:
+            def leave(written: SandboxedWorkspace) -> None:
                 nonlocal report
                 with suppress(OSError, ChangedByCommandAndOtherProgram):
                     leaf = written.read_change(PYTEST_REPORT_PATH, MAX_REPORT_BYTES).after
@@ -451,7 +451,7 @@ def _test_files(tests: Sequence[HunkThatChangesTests]) -> tuple[str, ...]:
 def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
     """Return the selection of the test files that a proposal changes."""
     if TESTS not in check.run or detect_test_runner(check.run) in (TestRunner.OTHER, TestRunner.GO):
-        return TestSelection(tests_placeholder_for_all_tests(check.run) or None)
+        return TestSelection(arguments_to_run_all_tests(check.run) or None)
     if detect_test_runner(check.run) is TestRunner.VITEST:
         return TestSelection(("--run", *paths), "the tests that it changes")
     return TestSelection(tuple(paths), "the tests that it changes")
@@ -462,7 +462,7 @@ def _test_command(check: CheckTable, selection: TestSelection, root: Path, most:
 
     pytest writes a report that names each test, continues if a file does not load, and ends after `most` failures.
     """
-    names = tests_placeholder_for_all_tests(check.run) if selection.names is None else selection.names
+    names = arguments_to_run_all_tests(check.run) if selection.names is None else selection.names
     options = f"{shlex.quote(f'--junitxml={root / PYTEST_REPORT_PATH}')} -o junit_family=xunit1"
     options += f" --continue-on-collection-errors --maxfail={most}"
     ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'

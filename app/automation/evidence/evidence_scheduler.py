@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from app.automation.check_results import CheckState, ProposalChecks
-from app.automation.evidence.evidence_runner import EvidenceRunner, FilesChangedDuringTests
-from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.automation.evidence.evidence_runner import FilesChangedDuringTests, HunkTestEvidenceCollector
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.config.settings import CheckTable
 from app.copies import replace
@@ -25,7 +25,7 @@ class _FollowedEvidence(Struct):
 
     revision: int
     chosen: HunkExclusions
-    found: ProposalEvidence
+    found: ProposalTestEvidence
     task: asyncio.Task[None] | None = None
 
     @property
@@ -34,7 +34,7 @@ class _FollowedEvidence(Struct):
 
 
 @dataclass(slots=True)
-class EvidenceScheduler:
+class HunkTestEvidenceScheduler:
     """Starts and stops the test runs for evidence, one proposal at a time, and drops outdated evidence.
 
     Args:
@@ -46,11 +46,11 @@ class EvidenceScheduler:
         wait_for_quiet: Awaited before each test run; returns once the user pauses.
     """
 
-    runner: EvidenceRunner
+    runner: HunkTestEvidenceCollector
     configured: Callable[[], tuple[CheckTable, ...]]
     seconds: Callable[[], float]
     chosen: Callable[[Proposal], HunkExclusions]
-    publish: Callable[[ProposalEvidence], None]
+    publish: Callable[[ProposalTestEvidence], None]
     wait_for_quiet: Callable[[], Awaitable[None]] | None = None
     _followed: dict[str, _FollowedEvidence] = field(default_factory=dict, init=False)
     _waiting: dict[str, Proposal] = field(default_factory=dict, init=False)
@@ -130,12 +130,12 @@ class EvidenceScheduler:
     def _drop_evidence(self, proposal_id: str) -> None:
         revision = self._followed[proposal_id].revision
         self.stop((proposal_id,))
-        self.publish(ProposalEvidence(proposal_id, revision))
+        self.publish(ProposalTestEvidence(proposal_id, revision))
 
     def _start_collecting(self, proposal: Proposal, check: CheckTable) -> None:
         chosen = self.chosen(proposal)
         before = self._followed.get(proposal.id)
-        found = before.found if before is not None else ProposalEvidence(proposal.id, proposal.revision)
+        found = before.found if before is not None else ProposalTestEvidence(proposal.id, proposal.revision)
         followed = _FollowedEvidence(
             proposal.revision, chosen, replace(found, check=check.name, is_running=True, why_not="")
         )
@@ -161,7 +161,7 @@ class EvidenceScheduler:
     async def _collect_and_publish(self, followed: _FollowedEvidence, check: CheckTable) -> None:
         proposal_id = followed.found.proposal
 
-        def tell(found: ProposalEvidence) -> None:
+        def tell(found: ProposalTestEvidence) -> None:
             if self._followed.get(proposal_id) is followed:
                 if found.is_running:
                     # Earlier results stay on the screen until they are replaced.
@@ -178,8 +178,10 @@ class EvidenceScheduler:
                     )
                 )
             except FilesChangedDuringTests:
-                tell(ProposalEvidence(proposal_id, followed.revision, why_not="files changed while the tests ran"))
+                tell(
+                    ProposalTestEvidence(proposal_id, followed.revision, why_not="files changed while the tests ran")
+                )
             except Exception as error:
                 # Report any error; it must not end the app.
                 why_not = str(error) or type(error).__name__
-                tell(ProposalEvidence(proposal_id, followed.revision, why_not=why_not))
+                tell(ProposalTestEvidence(proposal_id, followed.revision, why_not=why_not))

@@ -27,7 +27,7 @@ _COUNTED_VERDICTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class ProposalEvidence:
+class ProposalTestEvidence:
     """What the test runs so far show about the chosen hunks of a proposal: which ones tests notice."""
 
     proposal: str
@@ -90,7 +90,7 @@ class ProposalEvidence:
         return RecordedTestEvidence(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
 
 
-def hunks_unnoticed_by_tests_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
+def hunks_unnoticed_by_tests_as_feedback(evidence: ProposalTestEvidence, diffs: Iterable[FileDiff]) -> str:
     """Return the hunks that no test notices, as feedback from the user; empty if there are none."""
     parts: list[str] = []
     for diff in diffs:
@@ -122,7 +122,7 @@ _MAX_NAMED_FILES = 3
 """Maximum number of differing files in one line."""
 
 
-class ReproductionResult(Struct, frozen=True):
+class CommandReproductionResult(Struct, frozen=True):
     """The result of running a proposal's command again."""
 
     proposal: str

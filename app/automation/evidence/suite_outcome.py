@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from app.automation.check_results import CheckOutcome, CheckState
+from app.automation.check_results import CheckRunResult, CheckState
 from app.automation.tool_reports import ToolReportError, iterate_xml_elements
 
 PYTEST_REPORT_PATH = ".signoff-evidence.xml"
@@ -97,7 +97,7 @@ class SuiteOutcome(Struct, frozen=True):
         return bool(self.broken - before.broken) or (len(new) > 1 and self.named and not self.passed)
 
 
-def read_suite_outcome(outcome: CheckOutcome, report: bytes) -> SuiteOutcome:
+def read_suite_outcome(outcome: CheckRunResult, report: bytes) -> SuiteOutcome:
     """Return the test results of a run.
 
     Args:
@@ -148,7 +148,7 @@ def _test_id(attributes: Mapping[str, str]) -> str:
     return "::".join(filter(None, (path or dotted, *inside.split("."), name)))
 
 
-def _parse_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
+def _parse_output(ok: bool, outcome: CheckRunResult) -> SuiteOutcome:
     """Return the results in the output of pytest, unittest, jest, vitest, mocha, node, go, cargo or TAP.
 
     The output names each failed test.

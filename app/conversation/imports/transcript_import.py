@@ -19,7 +19,7 @@ from msgspec import Struct
 from app.conversation.events import AssistantMessage, Event, ToolResult, UserMessage
 from app.conversation.imports.message_import import content_text, import_messages
 from app.conversation.payload.tool_calls import replace_surrogates
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 _WRAPPER_TYPES = ("response_item", "session_meta", "turn_context", "event_msg", "compacted")
 _CALL_TYPES = ("function_call", "custom_tool_call", "local_shell_call")
@@ -375,7 +375,7 @@ class ImportedTranscript(Struct, frozen=True):
 def read_transcript(path: Path) -> ImportedTranscript:
     """Read and convert a transcript; raise TranscriptError if it cannot be imported."""
     try:
-        data, _ = read_file(os.path.realpath(path), MAX_TRANSCRIPT_BYTES)
+        data, _ = read_regular_file(os.path.realpath(path), MAX_TRANSCRIPT_BYTES)
     except OSError as error:
         why = error.strerror or str(error)
         if error.errno == errno.EFBIG:

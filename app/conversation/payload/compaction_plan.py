@@ -108,7 +108,7 @@ def _without_images(value: Any) -> Any:
     return value
 
 
-class TokenEstimateCalibrator:
+class CalibratedTokenEstimator:
     """Estimates a payload's tokens, calibrated by the server's counts in the log; a fold over the events.
 
     `RequestSent.estimated_tokens` must be the result of `count_tokens` for that payload.
@@ -171,7 +171,7 @@ _MIN_PRUNABLE_TOKENS = 120
 _PLACEHOLDER_TOKENS = 20
 
 
-class ContextBudget(Struct, frozen=True):
+class CompactionBudget(Struct, frozen=True):
     """How far a compaction must shrink the payload: its estimated tokens, the target and the context window."""
 
     used: int
@@ -181,7 +181,7 @@ class ContextBudget(Struct, frozen=True):
     window: int | None
     """The context window; None if unknown."""
     factor: float = 1.0
-    """Calibration of the estimate (`TokenEstimateCalibrator.factor`)."""
+    """Calibration of the estimate (`CalibratedTokenEstimator.factor`)."""
 
 
 class PruneStep(Struct, frozen=True):
@@ -218,9 +218,9 @@ def is_nearly_full(used: int, window: int | None) -> bool:
     return used >= min(_FULL_SHARE * window, window - answer)
 
 
-def make_context_budget(
+def compaction_budget_if_needed(
     used: int, window: int | None, *, forced: bool = False, factor: float = 1.0
-) -> ContextBudget | None:
+) -> CompactionBudget | None:
     """Return the budget for shortening a payload of `used` tokens; None if it fits.
 
     Args:
@@ -231,11 +231,11 @@ def make_context_budget(
     target = int(_FORCED_TARGET_SHARE * used)
     if window is not None:
         target = min(target, int(_TARGET_SHARE * window)) if forced else int(_TARGET_SHARE * window)
-    return ContextBudget(used, target, window, factor)
+    return CompactionBudget(used, target, window, factor)
 
 
-def plan_compaction(
-    events: Sequence[Event], budget: ContextBudget, *, summarise: bool = True
+def plan_next_compaction_step(
+    events: Sequence[Event], budget: CompactionBudget, *, summarise: bool = True
 ) -> PruneStep | SummariseStep | TruncateStep | None:
     """Return the next step towards the budget; None if the budget is met or no step is worthwhile.
 
@@ -260,7 +260,7 @@ def plan_compaction(
 
 
 def _plan_cut(
-    events: Sequence[Event], costs: "_EventCosts", budget: ContextBudget, share: float, *, summarise: bool
+    events: Sequence[Event], costs: "_EventCosts", budget: CompactionBudget, share: float, *, summarise: bool
 ) -> SummariseStep | TruncateStep | None:
     """Return a step that keeps the newest events up to this share of the target; None if it is not worthwhile."""
     position = _cut_position(events, costs, int(share * budget.target), budget)
@@ -271,7 +271,7 @@ def _plan_cut(
     return SummariseStep(upto, saved) if summarise else TruncateStep(upto, saved)
 
 
-def _is_over_window(budget: ContextBudget) -> bool:
+def _is_over_window(budget: CompactionBudget) -> bool:
     """Return whether the server will probably refuse the payload, not only whether it exceeds the target."""
     if budget.window is None:
         return budget.used > _NEAR_TARGET_FACTOR * budget.target
@@ -281,7 +281,7 @@ def _is_over_window(budget: ContextBudget) -> bool:
 class _EventCosts:
     """Running sums of the tokens of each event in a payload."""
 
-    def __init__(self, events: Sequence[Event], budget: ContextBudget) -> None:
+    def __init__(self, events: Sequence[Event], budget: CompactionBudget) -> None:
         omissions = read_omissions(events)
         self.pruned = omissions.pruned
         self.images_pruned = omissions.pruned_images
@@ -335,7 +335,7 @@ def estimate_tokens_of_event_images(event: Event) -> int:
     return sum(estimate_image_tokens(image.width, image.height) for image in event_images(event))
 
 
-def _plan_images(events: Sequence[Event], costs: _EventCosts, budget: ContextBudget) -> PruneStep | None:
+def _plan_images(events: Sequence[Event], costs: _EventCosts, budget: CompactionBudget) -> PruneStep | None:
     """Return a step that leaves out as many of the oldest images as necessary; None if there are none."""
     chosen: list[int] = []
     saved = 0.0
@@ -356,7 +356,7 @@ def _last_response_position(events: Sequence[Event]) -> int:
     return 0
 
 
-def _plan_pruning(events: Sequence[Event], costs: _EventCosts, budget: ContextBudget) -> PruneStep | None:
+def _plan_pruning(events: Sequence[Event], costs: _EventCosts, budget: CompactionBudget) -> PruneStep | None:
     protected = _tail_start(events, costs, int(_TAIL_SHARE * budget.target))
     excess = budget.used - budget.target
     chosen: list[int] = []
@@ -383,7 +383,7 @@ def _tail_start(events: Sequence[Event], costs: _EventCosts, tokens: int) -> int
     return costs.start
 
 
-def _cut_position(events: Sequence[Event], costs: _EventCosts, tail_tokens: int, budget: ContextBudget) -> int:
+def _cut_position(events: Sequence[Event], costs: _EventCosts, tail_tokens: int, budget: CompactionBudget) -> int:
     """Return where to cut: the earliest position after which at most `tail_tokens` follow.
 
     The last step is kept unless it is too large. A cut never separates a response from its results, and never passes
@@ -465,7 +465,7 @@ _SUMMARY_REQUEST_SHARE = 0.7
 def make_summary_payload(
     events: Sequence[Event],
     step: SummariseStep,
-    budget: ContextBudget,
+    budget: CompactionBudget,
     profile: EndpointProfile,
     inputs: PayloadInputs,
 ) -> Payload:

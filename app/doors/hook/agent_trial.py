@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from app.doors.hook.agents import ExternalAgent, HookOptions
 from app.doors.hook.hook_installation import add_hook, render_toml_hooks
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 Json = dict[str, Any]
 
@@ -266,7 +266,7 @@ api_key = "x"
 _CODE_MODE_SCRIPT = "try {{ await tools.apply_patch({patch}) }} catch (error) {{ text(String(error)) }}"
 
 
-class AgentScratchFolders:
+class AgentTrialEnvironment:
     """The folders and environment variables of one agent; creates the folders."""
 
     def __init__(self, agent: str, folder: Path, url: str, *, uses_code_mode: bool = False) -> None:
@@ -438,7 +438,7 @@ def _try_edit(agent: ExternalAgent, program: str, options: HookOptions, *, code_
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as name:
             with ScriptedModelServer() as model:
-                scratch = AgentScratchFolders(agent.name, Path(name).resolve(), model.url, uses_code_mode=code_mode)
+                scratch = AgentTrialEnvironment(agent.name, Path(name).resolve(), model.url, uses_code_mode=code_mode)
                 install_hook_in_scratch(agent, scratch, options._replace(wait=0))
                 # Make it a repository, because the system's temporary folder may lie in another one.
                 (scratch.workspace / ".git").mkdir()
@@ -455,18 +455,20 @@ def _try_edit(agent: ExternalAgent, program: str, options: HookOptions, *, code_
         return "not tried", " ".join(str(error).split())
 
 
-def install_hook_in_scratch(agent: ExternalAgent, scratch: AgentScratchFolders, options: HookOptions) -> None:
+def install_hook_in_scratch(agent: ExternalAgent, scratch: AgentTrialEnvironment, options: HookOptions) -> None:
     """Write signoff's hook into the settings of an agent in its scratch folder."""
     if agent.form == "toml":
         path = Path(scratch.environment["HOME"]) / str(agent.user_settings)
-        path.write_text(f"{read_file(path, _MAX_SETTINGS_BYTES)[0].decode()}\n{render_toml_hooks(agent, options)}")
+        path.write_text(
+            f"{read_regular_file(path, _MAX_SETTINGS_BYTES)[0].decode()}\n{render_toml_hooks(agent, options)}"
+        )
         return
     path = scratch.workspace / agent.settings
     path.parent.mkdir(parents=True)
     path.write_text(add_hook(agent, "", options))
 
 
-def _run_agent(command: list[str], scratch: AgentScratchFolders) -> str:
+def _run_agent(command: list[str], scratch: AgentTrialEnvironment) -> str:
     """Run the agent and return how it ended."""
     with subprocess.Popen(
         command,
@@ -488,7 +490,7 @@ def _run_agent(command: list[str], scratch: AgentScratchFolders) -> str:
     return f"it exited with {process.returncode}; its last line: {last or '(nothing)'}"
 
 
-def _staged_paths(scratch: AgentScratchFolders) -> list[str]:
+def _staged_paths(scratch: AgentTrialEnvironment) -> list[str]:
     """Return the files of all proposals in the scratch folder."""
     command = [sys.executable, "-P", "-m", "signoff", "proposals", "--all", "--json"]
     done = subprocess.run(

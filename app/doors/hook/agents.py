@@ -20,7 +20,7 @@ from app.doors.hook.text_edits import (
     has_only_crlf,
 )
 from app.doors.hook.transcripts import (
-    ResponseIds,
+    ResponseAndPromptIds,
     find_claude_response,
     find_codex_response,
     find_last_droid_response,
@@ -36,9 +36,9 @@ ApplyToolCall = Callable[["InMemoryTurnFiles", Mapping[str, Any]], None]
 """Applies a tool call to files. Raises EditNotStaged."""
 
 
-def _no_response(path: str, call: str) -> ResponseIds:
+def _no_response(path: str, call: str) -> ResponseAndPromptIds:
     """Return an empty response: the agent has no transcript, or names the response in its payload."""
-    return ResponseIds()
+    return ResponseAndPromptIds()
 
 
 class DenialFormat(NamedTuple):
@@ -54,7 +54,7 @@ class DenialFormat(NamedTuple):
     """Whether the agent ignores the reason if the exit code is not 0."""
 
 
-class ReadTool(NamedTuple):
+class ReadToolRangeArguments(NamedTuple):
     """A tool of an agent that reads one file: the names of its arguments for the range of lines."""
 
     start: str
@@ -97,7 +97,7 @@ class ExternalAgent(NamedTuple):
     """Instruction for the user after the settings are written."""
     project_variable: str = ""
     """The environment variable in which it passes the project to its hook; empty if it has none."""
-    response: Callable[[str, str], ResponseIds] = _no_response
+    response: Callable[[str, str], ResponseAndPromptIds] = _no_response
     """Finds the response of a call, given the path of the transcript and the id of the call."""
     program_name: str = ""
     """Name of its program, if it differs from `name`."""
@@ -114,7 +114,7 @@ class ExternalAgent(NamedTuple):
     """Its name of the event after each turn; empty if that does not contain the agent's last message."""
     after_tool: str = ""
     """Its name of the event after a call; empty if reads are not recorded."""
-    reads: Mapping[str, ReadTool] = MappingProxyType({})
+    reads: Mapping[str, ReadToolRangeArguments] = MappingProxyType({})
     """Its tools that show one file, by name. If empty, reads are not recorded."""
     searches: tuple[str, ...] = ()
     """Its tools that search text in files."""
@@ -212,7 +212,7 @@ AGENTS = (
         response=find_claude_response,
         after_turn="Stop",
         after_tool="PostToolUse",
-        reads=MappingProxyType({"Read": ReadTool("offset", "limit")}),
+        reads=MappingProxyType({"Read": ReadToolRangeArguments("offset", "limit")}),
         searches=("Grep",),
         shows_nothing=(
             "AskUserQuestion",
@@ -259,7 +259,7 @@ AGENTS = (
         before_prompt="BeforeAgent",
         after_turn="AfterAgent",
         after_tool="AfterTool",
-        reads=MappingProxyType({"read_file": ReadTool("start_line", end="end_line")}),
+        reads=MappingProxyType({"read_file": ReadToolRangeArguments("start_line", end="end_line")}),
         searches=("grep_search", "search_file_content"),
         shows_nothing=("ask_user", "glob", "google_web_search", "list_directory", "save_memory", "write_todos"),
         milliseconds=True,

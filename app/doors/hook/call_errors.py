@@ -18,7 +18,7 @@ def not_exactly_once_error(path: str, label: str, count: int) -> EditNotStaged:
     )
 
 
-def string_argument(arguments: Mapping[str, Any], key: str) -> str:
+def require_string_argument(arguments: Mapping[str, Any], key: str) -> str:
     """Return a string argument. Raises EditNotStaged if it is not a string."""
     value = arguments.get(key)
     if not isinstance(value, str):

@@ -38,7 +38,7 @@ from app.doors.hook.hook_messages import (
     render_answer,
 )
 from app.doors.hook.turn_files import InMemoryTurnFiles
-from app.proposals.values.proposal_errors import TooManyUnreadLines
+from app.proposals.values.proposal_errors import TooManyUnreadLinesToStage
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedFileEdit
@@ -55,7 +55,7 @@ MAX_CALL_BYTES = 16 * 1024 * 1024
 """Maximum size of a call in bytes; a larger one is denied."""
 
 
-class AgentChannel(Protocol):
+class HookAnswerChannel(Protocol):
     """The connection to the waiting agent: sends the answer, or lets the agent continue if the hook fails."""
 
     began: float
@@ -93,7 +93,7 @@ class InputTooLarge(Exception):
     """Standard input is larger than `MAX_CALL_BYTES`."""
 
 
-def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
+def run_hook(arguments: Sequence[str], agent: HookAnswerChannel) -> int:
     """Answer one call and return the exit code; never raises."""
     gc.set_threshold(_COLLECTION_THRESHOLD)
     text = b""
@@ -145,7 +145,7 @@ def _discard_input() -> None:
             pass
 
 
-def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: AgentChannel) -> None:
+def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: HookAnswerChannel) -> None:
     root = Path(workspace or find_project_root(call))
     where = find_app_dirs()
     database = Database(where.database)
@@ -200,9 +200,9 @@ def _add_decision(door: HookContext, call: HookCall, answer: HookAnswer, until: 
 
         answer = add_decisions_to_call_answer(root, turns, answer, denies=how == "denial")
     if answer.proposal and until > time.monotonic():
-        from app.doors.hook.delivery import wait_and_answer_with_decision
+        from app.doors.hook.delivery import stage_edits_and_wait_for_decision
 
-        return wait_and_answer_with_decision(root, answer, until)
+        return stage_edits_and_wait_for_decision(root, answer, until)
     return answer
 
 
@@ -335,7 +335,7 @@ def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookAnswe
     is_same_response = turn is not None and bool(call.response) and call.response == turn.response
     if turn is not None and closed and not (edit and is_same_response):
         # A call in the same response as the edit was made before the denial; let the agent write its last message.
-        return hook_messages.later_call_answer(turn.proposal, ends_turn=not is_same_response)
+        return hook_messages.call_after_staged_edit_answer(turn.proposal, ends_turn=not is_same_response)
     if edit is None:
         answer = _answer_other_call(context, call)
         if answer.verdict in ("none", "ask"):
@@ -382,7 +382,7 @@ def _stage_edits(
     """Store the edits of a call, on top of the turn's earlier ones, and return the answer."""
     try:
         name = door.captured.store_edits(staging, edited, before, door.unread_limit)
-    except TooManyUnreadLines as full:
+    except TooManyUnreadLinesToStage as full:
         return hook_messages.reading_limit_answer(str(full))
     if not name:
         return stage_edit_or_answer_call(door, call)
@@ -396,7 +396,9 @@ def _answer_other_call(door: HookContext, call: HookCall) -> HookAnswer:
         return _answer_shell_command(door, call)
     other = find_agent_with_tool(call.tool)
     return (
-        hook_messages.foreign_tool_answer(call.tool, agent.title, other.title, other.name) if other else EMPTY_ANSWER
+        hook_messages.other_agents_tool_answer(call.tool, agent.title, other.title, other.name)
+        if other
+        else EMPTY_ANSWER
     )
 
 

@@ -37,7 +37,7 @@ class JsonNode(NamedTuple):
     """Offset of its key, for a member of an object."""
 
 
-def parse_json_text(text: str) -> JsonNode:
+def parse_json_with_comments(text: str) -> JsonNode:
     """Parse a JSON text that may have comments. Raises ValueError."""
     node, at = _parse_value(text, _skip_space(text, 0), 0)
     if _skip_space(text, at) != len(text):
@@ -387,7 +387,7 @@ def _members_or_none(node: JsonNode | None) -> dict[str, JsonNode]:
 
 def _parse_settings(text: str) -> JsonNode:
     try:
-        root = parse_json_text(text)
+        root = parse_json_with_comments(text)
     except ValueError as error:
         raise UnreadableSettings(f"they are no JSON: {error}") from error
     if root.members is None:
@@ -548,7 +548,9 @@ def known_release_weaknesses(agent: ExternalAgent, version: str) -> Iterator[str
 def reasons_why_settings_disable_hooks(agent: ExternalAgent, name: str, text: str) -> Iterator[str]:
     """Yield a reason for each setting that turns hooks off; nothing if the settings can't be parsed."""
     try:
-        found: Any = tomllib.loads(text) if name.endswith(".toml") else json_node_value(text, parse_json_text(text))
+        found: Any = (
+            tomllib.loads(text) if name.endswith(".toml") else json_node_value(text, parse_json_with_comments(text))
+        )
     except ValueError:
         return
     match agent.name, found:

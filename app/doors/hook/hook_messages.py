@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.transcripts import ResponseIds, find_running_kimi_response, wait_for_copilot_response
+from app.doors.hook.transcripts import ResponseAndPromptIds, find_running_kimi_response, wait_for_copilot_response
 
 BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
@@ -81,7 +81,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     if not isinstance(arguments, dict):
         raise ValueError("its tool_input is not an object")
     path, called = str(data.get("transcript_path") or ""), _short_text(data, "tool_use_id")
-    response = ResponseIds(_short_text(data, "response_id"))
+    response = ResponseAndPromptIds(_short_text(data, "response_id"))
     if event in AFTER_TURN_EVENTS:
         response = find_agent(agent).response(path, called)
     elif event in BEFORE_TOOL_EVENTS and not response.id:
@@ -159,7 +159,7 @@ def edit_staged_answer(proposal: str, paths: str) -> HookAnswer:
     return HookAnswer("deny", words, proposal=proposal)
 
 
-def later_call_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
+def call_after_staged_edit_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
     """Return the denial of a call that follows a staged edit in the same turn."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
@@ -182,7 +182,7 @@ def edit_not_staged_answer(why: str) -> HookAnswer:
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
-def foreign_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> HookAnswer:
+def other_agents_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> HookAnswer:
     """Return the answer to a call of a tool that only another agent than the hook's has."""
     words = (
         f"Refused, and nothing of this call was done: signoff's hook for {hook_agent} was called, "

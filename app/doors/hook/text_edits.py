@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.doors.hook.call_errors import EditNotStaged, not_exactly_once_error, string_argument
+from app.doors.hook.call_errors import EditNotStaged, not_exactly_once_error, require_string_argument
 
 if TYPE_CHECKING:
     from app.doors.hook.turn_files import InMemoryTurnFiles
@@ -61,7 +61,8 @@ class WholeFileTool(NamedTuple):
 
     def apply(self, files: "InMemoryTurnFiles", arguments: CallArguments) -> None:
         """Write the file. Raises EditNotStaged."""
-        path, content = string_argument(arguments, self.path), string_argument(arguments, self.content)
+        path = require_string_argument(arguments, self.path)
+        content = require_string_argument(arguments, self.content)
         data = files.read(path)
         if self.only_new and data is not None:
             raise EditNotStaged(f"{path} exists; this tool makes new files only.")
@@ -107,16 +108,15 @@ class ReplacementTool(NamedTuple):
 
     def apply(self, files: "InMemoryTurnFiles", arguments: CallArguments) -> None:
         """Write the file with the text replaced. Raises EditNotStaged."""
-        path = string_argument(arguments, self.path)
+        path = require_string_argument(arguments, self.path)
         edits = arguments[self.edits] if self.edits else [arguments]
         data = files.read(path)
         raw = files.decode_file(path) if data is not None else ""
         crlf = self.uses_crlf(raw)
         text = _with_lf(raw) if self.changes_all_endings else raw
         for edit in edits:
-            old, new = (
-                self._convert_line_endings(string_argument(edit, key), crlf=crlf) for key in (self.old, self.new)
-            )
+            texts = (require_string_argument(edit, key) for key in (self.old, self.new))
+            old, new = (self._convert_line_endings(text, crlf=crlf) for text in texts)
             text = self._replace_text(path, data is not None, text, old, new, edit)
         if self.changes_all_endings and crlf:
             text = _with_crlf(text)
@@ -169,7 +169,7 @@ def apply_claude_notebook_edit(files: "InMemoryTurnFiles", arguments: Mapping[st
 
     Raises EditNotStaged.
     """
-    path = string_argument(arguments, "notebook_path")
+    path = require_string_argument(arguments, "notebook_path")
     text = files.decode_file(path)
     try:
         notebook = json.loads(text, parse_float=_javascript_number, parse_int=_javascript_number)
@@ -185,7 +185,7 @@ def apply_claude_notebook_edit(files: "InMemoryTurnFiles", arguments: Mapping[st
 
 def apply_qwen_notebook_edit(files: "InMemoryTurnFiles", arguments: Mapping[str, Any]) -> None:
     """Change one cell as Qwen Code does, which keeps layout and kind of texts. Raises EditNotStaged."""
-    path = string_argument(arguments, "notebook_path")
+    path = require_string_argument(arguments, "notebook_path")
     raw = files.decode_file(path)
     text = raw.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
@@ -216,7 +216,7 @@ def _change_cell_as_qwen(
     if mode == "delete":
         del cells[at]
         return
-    source = string_argument(arguments, "new_source")
+    source = require_string_argument(arguments, "new_source")
     if mode == "insert":
         at += 1
         beside = [*cells[max(at - 1, 0) : at], *cells[at : at + 1], *cells]
@@ -243,7 +243,7 @@ def _change_cell(
     path: str, notebook: dict[str, Any], cells: list[dict[str, Any]], arguments: Mapping[str, Any]
 ) -> None:
     mode = str(arguments.get("edit_mode") or "replace")
-    wanted, source = arguments.get("cell_id"), string_argument({"new_source": "", **arguments}, "new_source")
+    wanted, source = arguments.get("cell_id"), require_string_argument({"new_source": "", **arguments}, "new_source")
     at = 0 if not wanted and mode == "insert" else _find_cell(path, cells, str(wanted or ""))
     if mode == "insert" and wanted:
         at += 1

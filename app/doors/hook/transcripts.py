@@ -26,7 +26,7 @@ _SAME_TIME_SECONDS = 0.01
 """Maximum difference in seconds between two clock readings of one event; two responses are further apart."""
 
 
-class ResponseIds(NamedTuple):
+class ResponseAndPromptIds(NamedTuple):
     """The ids of a model response and of the user's prompt, and the model; empty where the transcript has none."""
 
     id: str = ""
@@ -34,7 +34,7 @@ class ResponseIds(NamedTuple):
     prompt: str = ""
 
 
-def find_claude_response(path: str, call: str) -> ResponseIds:
+def find_claude_response(path: str, call: str) -> ResponseAndPromptIds:
     """Return the response that contains the call."""
     for line in reversed(_read_marked_lines(path, call)):
         message = line.get("message")
@@ -43,8 +43,8 @@ def find_claude_response(path: str, call: str) -> ResponseIds:
             if isinstance(blocks, list) and any(
                 isinstance(block, dict) and block.get("id") == call for block in blocks
             ):
-                return ResponseIds(_text_field(message, "id"), _text_field(message, "model"))
-    return ResponseIds()
+                return ResponseAndPromptIds(_text_field(message, "id"), _text_field(message, "model"))
+    return ResponseAndPromptIds()
 
 
 def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
@@ -63,7 +63,7 @@ def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
     return {file for file in files if any(file.rpartition("/")[2] in text for text in attached)}
 
 
-def find_codex_response(path: str, call: str) -> ResponseIds:
+def find_codex_response(path: str, call: str) -> ResponseAndPromptIds:
     """Return the response of a call; its id is that of its first call.
 
     Results are written after all calls of a response.
@@ -79,13 +79,13 @@ def find_codex_response(path: str, call: str) -> ResponseIds:
         elif kind.endswith("_call"):
             first = first or item["call_id"]
             if item["call_id"] == call:
-                return ResponseIds(first)
-    return ResponseIds()
+                return ResponseAndPromptIds(first)
+    return ResponseAndPromptIds()
 
 
-def find_last_gemini_response(path: str, call: str) -> ResponseIds:
+def find_last_gemini_response(path: str, call: str) -> ResponseAndPromptIds:
     """Return the ids of the last response and of the user's last prompt, from a transcript of Gemini CLI."""
-    found = ResponseIds()
+    found = ResponseAndPromptIds()
     for line in _read_marked_lines(path, '"type"'):
         if line.get("type") == "gemini":
             found = found._replace(id=_text_field(line, "id"), model=_text_field(line, "model"))
@@ -94,18 +94,18 @@ def find_last_gemini_response(path: str, call: str) -> ResponseIds:
     return found
 
 
-def find_last_qwen_response(path: str, call: str) -> ResponseIds:
+def find_last_qwen_response(path: str, call: str) -> ResponseAndPromptIds:
     """Return the id of the last response, from a transcript of Qwen Code, which sends prompt ids in the payload."""
-    found = ResponseIds()
+    found = ResponseAndPromptIds()
     for line in _read_marked_lines(path, '"type"'):
         if line.get("type") == "assistant":
-            found = ResponseIds(_text_field(line, "uuid"), _text_field(line, "model"))
+            found = ResponseAndPromptIds(_text_field(line, "uuid"), _text_field(line, "model"))
     return found
 
 
-def find_last_droid_response(path: str, call: str) -> ResponseIds:
+def find_last_droid_response(path: str, call: str) -> ResponseAndPromptIds:
     """Return the ids of the last response and of the user's last prompt, from a transcript of Droid."""
-    found = ResponseIds()
+    found = ResponseAndPromptIds()
     for line in _read_marked_lines(path, '"message"'):
         message = line.get("message")
         if line.get("type") != "message" or not isinstance(message, dict):
@@ -121,7 +121,7 @@ def find_last_droid_response(path: str, call: str) -> ResponseIds:
     return found
 
 
-def wait_for_copilot_response(session: str, called_at: str) -> ResponseIds:
+def wait_for_copilot_response(session: str, called_at: str) -> ResponseAndPromptIds:
     """Wait for a call in Copilot's session log, and return the ids of its response and of the user's prompt.
 
     The payload contains neither id. Its time is that of the event `hook.start` in the log, and all calls of a
@@ -139,10 +139,10 @@ def wait_for_copilot_response(session: str, called_at: str) -> ResponseIds:
     folder = _agent_folder("COPILOT_HOME", ".copilot") / "session-state" / session
     since = _parse_time(called_at)
     if "/" in session or not since or not folder.is_dir():
-        return ResponseIds(called_at)
+        return ResponseAndPromptIds(called_at)
     until, tail = time.monotonic() + _MAX_LOG_DELAY_SECONDS, _TAIL_BYTES
     while time.monotonic() < until:
-        found: ResponseIds | None = None
+        found: ResponseAndPromptIds | None = None
         for line in _read_marked_lines(
             str(folder / "events.jsonl"), '"assistant.message"', '"hook.start"', tail=tail
         ):
@@ -151,13 +151,15 @@ def wait_for_copilot_response(session: str, called_at: str) -> ResponseIds:
                 continue
             if line.get("type") == "assistant.message" and not line.get("agentId"):
                 # Skip responses of subagents: their calls belong to the prompt of the agent that started them.
-                found = ResponseIds(called_at, _text_field(data, "model"), _text_field(data, "originatingMessageId"))
+                found = ResponseAndPromptIds(
+                    called_at, _text_field(data, "model"), _text_field(data, "originatingMessageId")
+                )
             elif (
                 data.get("hookType") == "preToolUse"
                 and _parse_time(_text_field(line, "timestamp")) > since - _SAME_TIME_SECONDS
             ):
                 if found or tail == _MAX_TAIL_BYTES:
-                    return found or ResponseIds(called_at)
+                    return found or ResponseAndPromptIds(called_at)
                 break
         # Before the hook is called, a large edit has been written to the log three times.
         tail = min(2 * tail, _MAX_TAIL_BYTES)
@@ -167,20 +169,20 @@ def wait_for_copilot_response(session: str, called_at: str) -> ResponseIds:
     )
 
 
-def find_running_kimi_response(session: str) -> ResponseIds:
+def find_running_kimi_response(session: str) -> ResponseAndPromptIds:
     """Return the unfinished response, from the logs of a session's agents.
 
     The payload contains neither the file nor the response, and a call is written to the log only after its hook. Each
     request to the model is a step. Its begin is written before the request, and its end after all its calls.
     """
-    newest, found = 0.0, ResponseIds()
+    newest, found = 0.0, ResponseAndPromptIds()
     if "/" in session:
         return found
     for path in (_agent_folder("KIMI_CODE_HOME", ".kimi-code") / "sessions").glob("*"):
         for log in (path / session / "agents").glob("*/wire.jsonl"):
             begun, step, model = _last_kimi_step(str(log))
             if step and begun > newest:
-                newest, found = begun, ResponseIds(step, model)
+                newest, found = begun, ResponseAndPromptIds(step, model)
     return found
 
 

@@ -36,7 +36,7 @@ class InMemoryTurnFiles:
         data = self.read(path)
         if data is None:
             raise EditNotStaged(f"{path} does not exist.")
-        return decode_text(path, data)
+        return decode_utf8_or_refuse_edit(path, data)
 
     def write(self, path: str, data: bytes | None) -> None:
         """Set the bytes of a file; None deletes it. Raises EditNotStaged."""
@@ -77,7 +77,7 @@ class InMemoryTurnFiles:
         return self._before[real].after if real in self._before else self._edited[real].before
 
 
-def decode_text(path: str, data: bytes) -> str:
+def decode_utf8_or_refuse_edit(path: str, data: bytes) -> str:
     """Return the text of UTF-8 bytes. Raises EditNotStaged for other bytes, which an edit of text would damage."""
     try:
         return data.decode()

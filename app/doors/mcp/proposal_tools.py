@@ -33,14 +33,24 @@ from app.proposals.text.hunks import split_document_lines
 from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.pending_paths import format_proposal_ids
-from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES, EditRefused, ProposalError, TooManyUnreadLines
+from app.proposals.values.proposal_errors import (
+    MAX_PROPOSAL_FILES,
+    EditRefused,
+    ProposalError,
+    TooManyUnreadLinesToStage,
+)
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 from app.storage import StorageError
 from app.storage.captured_edit_store import CapturedAgentTurn
 from app.text.quantities import format_count
-from app.tools.base.contract import ToolError, escape_surrogates, parse_arguments
-from app.tools.base.targets import find_secrets_among, refusals_as_tool_errors, resolve_path, staged_result
+from app.tools.base.contract import ToolError, escape_surrogates, repair_and_validate_arguments
+from app.tools.base.targets import (
+    find_secrets_among,
+    make_staged_result_json,
+    normalize_workspace_path,
+    refusals_as_tool_errors,
+)
 from app.workspace.git_repository import folder_path_in_repository
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason
@@ -178,7 +188,7 @@ _MAX_PENDING_LINES = 40
 """Pending lines that one refusal quotes at most."""
 
 
-def add_files_to_draft(
+def add_file_changes_to_draft(
     runtime: OpenWorkspace, draft: Draft, files: Sequence[FileChangeArguments], own_proposals: Collection[str]
 ) -> str:
     """Put changes of files into an empty draft; return notes for the agent.
@@ -192,7 +202,7 @@ def add_files_to_draft(
     named_before: set[str] = set()
     notes: list[str] = []
     for file in files:
-        path = resolve_path(runtime.workspace, file.path)
+        path = normalize_workspace_path(runtime.workspace, file.path)
         if path in named_before:
             raise ToolError(
                 f"Nothing was staged: {path} is named twice. Put all that is to become of it in one entry."
@@ -234,7 +244,7 @@ def _change_file(
                 "user has decided."
             )
     if file.new_path is not None:
-        target = resolve_path(runtime.workspace, file.new_path)
+        target = normalize_workspace_path(runtime.workspace, file.new_path)
         yield draft.rename(path, target)
         path = target
     if file.edits is not None:
@@ -359,15 +369,15 @@ class ProposalTools:
     ) -> _ToolAnswer:
         match name:
             case "propose_edit":
-                edit = parse_arguments(name, ProposeEditArguments, given)
+                edit = repair_and_validate_arguments(name, ProposeEditArguments, given)
                 return self._propose_within_budget(
-                    lambda runtime, draft, own: add_files_to_draft(runtime, draft, edit.files, own),
+                    lambda runtime, draft, own: add_file_changes_to_draft(runtime, draft, edit.files, own),
                     edit,
                     caller,
                     running,
                 )
             case "propose_patch":
-                patch = parse_arguments(name, ProposePatchArguments, given)
+                patch = repair_and_validate_arguments(name, ProposePatchArguments, given)
                 return self._propose_within_budget(
                     lambda runtime, draft, own: add_patch_to_draft(runtime, draft, patch.patch),
                     patch,
@@ -375,7 +385,9 @@ class ProposalTools:
                     running,
                 )
             case _:
-                return self._report_status(parse_arguments(name, ProposalStatusArguments, given), caller, running)
+                return self._report_status(
+                    repair_and_validate_arguments(name, ProposalStatusArguments, given), caller, running
+                )
 
     def _opened_runtime(self) -> OpenWorkspace:
         with self._opening_lock:
@@ -401,7 +413,7 @@ class ProposalTools:
         while True:
             try:
                 return self._propose_once(fill, arguments, caller, running, left)
-            except TooManyUnreadLines as full:
+            except TooManyUnreadLinesToStage as full:
                 left = until - time.monotonic()
                 if left <= 0 or running.stop.is_set():
                     return _ToolAnswer(f"Refused, and nothing of this call was staged. {full}", failed=True)
@@ -430,7 +442,7 @@ class ProposalTools:
         running: RunningToolCall,
         seconds: float,
     ) -> _ToolAnswer:
-        """Stage a call and wait for its decision. Raises TooManyUnreadLines if it exceeds the reading budget."""
+        """Stage a call and wait for its decision. Raises TooManyUnreadLinesToStage."""
         runtime = self._opened_runtime()
         with self._staging_lock:
             if running.cancelled:
@@ -451,7 +463,7 @@ class ProposalTools:
                 CapturedAgentTurn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
             )
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
-        staged = f"{staged_result(proposal.id, report)}\n{_describe_pending(runtime, proposal.id)}"
+        staged = f"{make_staged_result_json(proposal.id, report)}\n{_describe_pending(runtime, proposal.id)}"
         return (
             self._wait_and_describe_decision(runtime, proposal.id, seconds, running, staged)
             if seconds

@@ -1,7 +1,8 @@
 """Corrections of a profile after a refusal: pure functions from a profile and a failure to a better profile.
 
 Each correction is tried at most once per request, and only if it changes the profile. If the server refuses
-everything, the request ends with its error message, not in a loop. `RequestCorrections` finds out which were right.
+everything, the request ends with its error message, not in a loop. `RequestProfileCorrector` finds out which were
+right.
 """
 
 import re

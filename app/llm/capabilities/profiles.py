@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.llm.capabilities.corrections import ProfileCorrection
 
 
-class RequestCorrections:
+class RequestProfileCorrector:
     """Tries corrections of the profile for one request, one after the other, until the endpoint accepts it."""
 
     def __init__(self, profile: EndpointProfile) -> None:
@@ -282,7 +282,7 @@ def find_default_profile(base_url: str, model: str, wire: str | None = None) -> 
     return DEFAULT_PROFILES["anthropic-chat" if kind == "anthropic" and wire == "chat" else kind]
 
 
-class ProfileError(ValueError):
+class InvalidProfileSetting(ValueError):
     """The configuration has an unknown profile field or an invalid value."""
 
 
@@ -292,7 +292,7 @@ def resolve_profile(
     """Return the initial profile: defaults, then learned corrections, then the user's settings.
 
     Raises:
-        ProfileError: `overrides` (the `[profile]` table of the config) has an unknown field or an invalid value.
+        InvalidProfileSetting: `overrides` (the `[profile]` table) has an unknown field or an invalid value.
     """
     profile = find_default_profile(base_url, model, (overrides or {}).get("wire"))
     if cache is not None:
@@ -307,7 +307,7 @@ def resolve_profile(
     except ValidationError as problem:
         fault = problem.errors()[0]
         field = ".".join(str(step) for step in fault["loc"])
-        raise ProfileError(
+        raise InvalidProfileSetting(
             f"profile.{field}: {fault['msg']}. Fields: {', '.join(EndpointProfile.model_fields)}."
         ) from problem
 

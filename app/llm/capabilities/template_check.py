@@ -21,7 +21,7 @@ from app.copies import replace
 from app.llm.failures.failures import FailureDescriber
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
 from app.llm.values.requests_and_updates import Endpoint, Payload
-from app.llm.wires.wire_registry import SentRequest
+from app.llm.wires.wire_registry import PreparedRequest
 
 _CHANGEABLE_FIELDS = (
     *("mid_system", "bridge_tool_user", "single_call_turns", "merge_users"),
@@ -40,7 +40,7 @@ _MIN_OLLAMA_VERSION = (0, 12)
 """Ollama's first version whose chat completions support `_debug_render_only`; earlier ones would run the model."""
 
 
-class TrialConversation(Struct, frozen=True):
+class ChatTemplateTrial(Struct, frozen=True):
     """A conversation that the server renders with its chat template, to check the template."""
 
     payload: Payload
@@ -48,7 +48,7 @@ class TrialConversation(Struct, frozen=True):
     """Texts of the program and the user; the rendered prompt must contain each of them."""
 
 
-TrialBuilder = Callable[[EndpointProfile], Sequence[TrialConversation]]
+TrialBuilder = Callable[[EndpointProfile], Sequence[ChatTemplateTrial]]
 """Returns the conversations of a check in the form that a profile requires."""
 
 
@@ -57,7 +57,7 @@ RequestSender = Callable[[str, Mapping[str, Any] | None], Awaitable[tuple[int, s
 without one. Returns status and text of the answer; raises AttemptFailed if there is none, or it is too large."""
 
 
-class ChatTemplateFinding(Struct, frozen=True):
+class ChatTemplateCheckResult(Struct, frozen=True):
     """The placement of system messages that the server's chat template keeps, if any, and the profile changes."""
 
     server: str
@@ -79,7 +79,7 @@ _RenderResult = str | _RenderRefusal | None
 
 async def find_placement_kept_by_chat_template(
     endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, send: RequestSender
-) -> ChatTemplateFinding | None:
+) -> ChatTemplateCheckResult | None:
     """Find the message placement that the chat template keeps; None if it can't render. Raises AttemptFailed.
 
     Raises AttemptFailed.
@@ -88,7 +88,7 @@ async def find_placement_kept_by_chat_template(
     given = profile.model_copy(update={"mid_system": "inline"})
     for name, render in _RENDERERS.items():
         trial = build(given)[0]
-        body = SentRequest(endpoint.model, given, replace(trial.payload, options=endpoint.options)).make_body()
+        body = PreparedRequest(endpoint.model, given, replace(trial.payload, options=endpoint.options)).make_body()
         if await render(send, body) is not None:
             return await search.find_placement(name, render, given)
     return None
@@ -101,16 +101,18 @@ class _PlacementSearch:
         self._send = send
         self._describer = FailureDescriber(endpoint)
 
-    async def find_placement(self, server: str, render: "_Renderer", given: EndpointProfile) -> ChatTemplateFinding:
+    async def find_placement(
+        self, server: str, render: "_Renderer", given: EndpointProfile
+    ) -> ChatTemplateCheckResult:
         """Return the finding for the best placement that works; they are tried from the best to the worst."""
         placement: Placement | None = "inline"
         while placement is not None:
             corrected = await self._correct_until_kept(render, given.model_copy(update={"mid_system": placement}))
             if corrected is not None:
                 changes = {name: value for name, value in corrected if value != getattr(given, name)}
-                return ChatTemplateFinding(server, placement, {**changes, "mid_system": placement})
+                return ChatTemplateCheckResult(server, placement, {**changes, "mid_system": placement})
             placement = NEXT_PLACEMENT.get(placement)
-        return ChatTemplateFinding(server, None, {})
+        return ChatTemplateCheckResult(server, None, {})
 
     async def _correct_until_kept(self, render: "_Renderer", profile: EndpointProfile) -> EndpointProfile | None:
         """Return the profile with the corrections that the template needs; None if it does not keep every mark."""
@@ -139,7 +141,7 @@ class _PlacementSearch:
         """Return the first refusal and its payload, only the payload that loses a mark, or neither if all is kept."""
         for trial in self._build(profile):
             payload = replace(trial.payload, options=self._endpoint.options)
-            answer = await render(self._send, SentRequest(self._endpoint.model, profile, payload).make_body())
+            answer = await render(self._send, PreparedRequest(self._endpoint.model, profile, payload).make_body())
             if isinstance(answer, _RenderRefusal):
                 return answer, payload
             if answer is None or any(mark not in answer for mark in trial.marks):

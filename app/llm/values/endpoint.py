@@ -27,7 +27,7 @@ _PRIVATE_SUFFIXES = (".local", ".lan", ".internal", ".home.arpa", ".localdomain"
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointAddress:
+class BaseUrlWithSecrets:
     """A parsed base URL."""
 
     url: str
@@ -56,24 +56,24 @@ class EndpointAddress:
         return {**dict(parse_qsl(self.url.partition("?")[2], keep_blank_values=True)), **dict(self.secret_query)}
 
 
-def parse_base_url(base_url: str) -> EndpointAddress:
+def split_base_url_and_secrets(base_url: str) -> BaseUrlWithSecrets:
     """Parse a base URL; an invalid one is accepted too."""
     try:
         parts = urlsplit(base_url.strip())
         user, password = parts.username, parts.password
     except ValueError:
-        return EndpointAddress(_USER_INFO.sub("", base_url).partition("?")[0])
+        return BaseUrlWithSecrets(_USER_INFO.sub("", base_url).partition("?")[0])
     if "@" not in parts.netloc and not parts.query:
-        return EndpointAddress(base_url.strip())
+        return BaseUrlWithSecrets(base_url.strip())
     value = parse_qsl(parts.query, keep_blank_values=True)
     secret = tuple((name, value) for name, value in value if _SECRET_NAME.search(name))
     public = urlencode([(name, value) for name, value in value if not _SECRET_NAME.search(name)])
     url = SplitResult(parts.scheme, parts.netloc.rpartition("@")[2], parts.path, public, "").geturl()
     if user is None and password is None:
-        return EndpointAddress(url, secret_query=secret)
+        return BaseUrlWithSecrets(url, secret_query=secret)
     password_text = unquote(password or "")
     pair = base64.b64encode(f"{unquote(user or '')}:{password_text}".encode()).decode()
-    return EndpointAddress(url, f"Basic {pair}", password_text, secret)
+    return BaseUrlWithSecrets(url, f"Basic {pair}", password_text, secret)
 
 
 def host_and_port(base_url: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.config.config_tables import PriceTable
 from app.images.image import Image
-from app.llm.values.endpoint import EndpointAddress, EndpointProfile, Placement, parse_base_url
+from app.llm.values.endpoint import BaseUrlWithSecrets, EndpointProfile, Placement, split_base_url_and_secrets
 
 EFFORT = "reasoning_effort"
 """Name of the effort setting, also used to store a refusal of it."""
@@ -58,11 +58,11 @@ class Endpoint:
     """The source of the key for the user: `$OPENAI_API_KEY`, `config.toml`; empty if unknown."""
     model_from: str = ""
     """The source of the model's name, in the same format."""
-    address: EndpointAddress = field(init=False, repr=False)
+    address: BaseUrlWithSecrets = field(init=False, repr=False)
     """The parsed base URL with its secrets."""
 
     def __post_init__(self) -> None:
-        address = parse_base_url(self.base_url)
+        address = split_base_url_and_secrets(self.base_url)
         object.__setattr__(self, "address", address)
         object.__setattr__(self, "base_url", address.url)
 

@@ -20,7 +20,7 @@ from app.llm.wires.wire import (
     CallWithResult,
     Item,
     ModelTurn,
-    OpaqueBlockRecorder,
+    OpaqueBlockDeltaBuilder,
     ResponseToChatDecoder,
     SystemItem,
     UserItem,
@@ -50,7 +50,7 @@ class AnthropicToChatDecoder:
     """Decodes the events of one response of Anthropic's API to chat completion chunks."""
 
     def __init__(self) -> None:
-        self._opaque = OpaqueBlockRecorder("anthropic")
+        self._opaque = OpaqueBlockDeltaBuilder("anthropic")
         self._usage: dict[str, int] = {}
         self._cost: Any = None
         """The cost as reported by some providers of this protocol."""

@@ -15,7 +15,7 @@ from app.llm.wires.wire import (
     CallWithResult,
     Item,
     ModelTurn,
-    OpaqueBlockRecorder,
+    OpaqueBlockDeltaBuilder,
     ResponseToChatDecoder,
     SystemItem,
     UserItem,
@@ -38,7 +38,7 @@ class ResponsesApiToChatDecoder:
     """Decodes one response of the Responses API to chat completion chunks; data sent twice is skipped."""
 
     def __init__(self) -> None:
-        self._opaque = OpaqueBlockRecorder("responses")
+        self._opaque = OpaqueBlockDeltaBuilder("responses")
         self._text_places: set[Any] = set()
         """Output indexes of the messages whose text was received."""
         self._call_numbers: dict[Any, int] = {}

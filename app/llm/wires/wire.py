@@ -165,7 +165,7 @@ def list_or_empty(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
-class OpaqueBlockRecorder:
+class OpaqueBlockDeltaBuilder:
     """Makes deltas that record the blocks to be sent back unchanged, with their positions in the response."""
 
     def __init__(self, wire: str) -> None:

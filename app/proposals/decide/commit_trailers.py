@@ -147,31 +147,31 @@ def _to_single_word(text: str) -> str:
     return "-".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
-class FileDecision(Struct, frozen=True):
+class FileWriteDecision(Struct, frozen=True):
     """A recorded decision that wrote a file, with the versions of that file before and after it."""
 
     entry: DecisionRecordEntry
     file: RecordedFile
 
 
-def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob: str) -> list[FileDecision]:
+def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob: str) -> list[FileWriteDecision]:
     """Return the decisions that led to a content of a file, oldest first, as far as they form a chain.
 
     Args:
         blob: Id of the git blob of the present content.
     """
-    decisions: list[FileDecision] = []
+    decisions: list[FileWriteDecision] = []
     wanted_blob = blob
     for entry in reversed(entries):
         recorded = next((file for file in entry.files if file.path == path), None)
         if entry.has_written and recorded is not None and recorded.result == wanted_blob != recorded.base:
-            decisions.insert(0, FileDecision(entry, recorded))
+            decisions.insert(0, FileWriteDecision(entry, recorded))
             wanted_blob = recorded.base
     return decisions
 
 
 def blame_lines(
-    decisions: Sequence[FileDecision], load_content: Callable[[str], bytes]
+    decisions: Sequence[FileWriteDecision], load_content: Callable[[str], bytes]
 ) -> list[DecisionRecordEntry | None]:
     """Return for each line of the last content the decision that added it; None for an older line.
 

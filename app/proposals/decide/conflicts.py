@@ -20,7 +20,7 @@ from app.proposals.files.file_changes import (
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.journal.journal import fold_case_and_unicode_form
 from app.proposals.locate.edit_script import encode_new_content
-from app.proposals.risk.risk_reasons import add_risk_reasons
+from app.proposals.risk.risk_reasons import add_risk_reasons_and_reading_order
 from app.proposals.stack.rebase import RebaseConflict, find_rebase_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import BOM, Document, decode_surrogateescape, split_text
@@ -32,7 +32,7 @@ from app.proposals.values.proposal_errors import ChangedSinceShown, EditRefused,
 from app.workspace.secrets import secret_reason
 
 
-def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, text: str) -> Proposal:
+def replace_result_by_user_text(contents: ContentStore, proposal: Proposal, path: str, text: str) -> Proposal:
     """Return the proposal with another result for one file; unchanged lines keep their bytes, unchanged hunks their
     ids.
 
@@ -66,7 +66,7 @@ def _replace_change(contents: ContentStore, proposal: Proposal, change: FileChan
     if edited == change:
         return proposal
     after = proposal.next_revision(edited if each is change else each for each in proposal.files)
-    return add_risk_reasons(contents, after) if proposal.order else after
+    return add_risk_reasons_and_reading_order(contents, after) if proposal.order else after
 
 
 _MARKER_CHARACTERS = 7

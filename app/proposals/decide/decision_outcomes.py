@@ -20,7 +20,7 @@ from app.proposals.text.hunks import (
     set_state_of_pending_hunks,
     split_document_lines,
 )
-from app.proposals.values.decision_facts import FileStat, HunkOutcome
+from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome
 from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, Hunk, HunkState, Proposal
 from app.proposals.values.pending_paths import format_proposal_ids, has_undecided_part
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
@@ -61,12 +61,12 @@ EMPTY_SCOPE = DecisionScope(frozenset(), frozenset(), is_everything=False)
 """No part of a proposal."""
 
 
-class DecisionOutcome(Struct):
+class PlannedDecision(Struct):
     """The effect of a decision: the proposal afterwards, the writes, and the line counts."""
 
     proposal: Proposal
     transitions: list[PathTransition] = field(default_factory=list)
-    files: list[FileStat] = field(default_factory=list)
+    files: list[FileDiffStat] = field(default_factory=list)
 
 
 def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> DecisionScope:
@@ -107,15 +107,15 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
 
 
 def decide_each_file(
-    proposal: Proposal, choice: DecisionScope, decide: Callable[[FileChange, DecisionOutcome, int], FileChange]
-) -> DecisionOutcome:
+    proposal: Proposal, choice: DecisionScope, decide: Callable[[FileChange, PlannedDecision, int], FileChange]
+) -> PlannedDecision:
     """Apply `decide` to each undecided file in a decision's scope, and return the outcome; other files stay.
 
     Args:
         decide: Returns a file after the decision, and adds its writes and counts to the outcome; its last argument is
             the number of the next new hunk.
     """
-    outcome = DecisionOutcome(proposal)
+    outcome = PlannedDecision(proposal)
     number = next_hunk_number(proposal.files)
     changes: list[FileChange] = []
     for change in proposal.files:
@@ -133,7 +133,7 @@ def plan_approval(
     proposal: Proposal,
     choice: DecisionScope,
     versions_before_proposal: Mapping[str, FileVersion | None],
-) -> DecisionOutcome:
+) -> PlannedDecision:
     """Return what to write for the chosen part, and the proposal afterwards.
 
     Args:
@@ -145,8 +145,8 @@ def plan_approval(
         StackedProposal: an older proposal has to be decided first.
     """
 
-    def approve_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
-        chosen = approved_content(contents, change, choice)
+    def approve_file(change: FileChange, outcome: PlannedDecision, number: int) -> FileChange:
+        chosen = version_after_approval(contents, change, choice)
         base, result = change.base, chosen
         if change.stacked_on:
             base, result = _versions_on_disk(contents, filesystem, proposal, change, chosen)
@@ -171,13 +171,13 @@ def plan_denial(
     proposal: Proposal,
     choice: DecisionScope,
     versions_before_proposal: Mapping[str, FileVersion | None],
-) -> DecisionOutcome:
+) -> PlannedDecision:
     """Return the proposal without the chosen part; nothing is written."""
 
-    def deny_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
+    def deny_file(change: FileChange, outcome: PlannedDecision, number: int) -> FileChange:
         denied = [hunk for hunk in change.hunks if hunk.id in choice.hunks]
         added, removed = sum(hunk.new_count for hunk in denied), sum(hunk.old_count for hunk in denied)
-        outcome.files.append(FileStat(path=change.path, op=change.op, added=added, removed=removed))
+        outcome.files.append(FileDiffStat(path=change.path, op=change.op, added=added, removed=removed))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
@@ -246,7 +246,7 @@ def _list_choices(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
-def approved_content(contents: ContentStore, change: FileChange, choice: DecisionScope) -> FileVersion | None:
+def version_after_approval(contents: ContentStore, change: FileChange, choice: DecisionScope) -> FileVersion | None:
     """Return the version of a file after an approval of the chosen hunks; None for no file."""
     return change.result if choice.covers(change) else apply_hunks(contents, change, choice.hunks)
 
@@ -311,7 +311,7 @@ def _changes_with_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Li
     ]
 
 
-def to_path_changes(contents: ContentStore, transitions: Iterable[PathTransition]) -> Iterator[PathChange]:
+def load_path_changes(contents: ContentStore, transitions: Iterable[PathTransition]) -> Iterator[PathChange]:
     """Yield transitions with the bytes of both versions."""
     for transition in transitions:
         before, after = contents.load_file(transition.before), contents.load_file(transition.after)
@@ -328,7 +328,7 @@ def _transitions(change: FileChange, base: FileVersion | None, result: FileVersi
 
 def _count_file_lines(
     contents: ContentStore, change: FileChange, base: FileVersion | None, result: FileVersion | None, number: int
-) -> FileStat:
+) -> FileDiffStat:
     if is_same_version(base, change.base) and is_same_version(result, change.result):
         return change.stat
     counted = recompute_hunks(

@@ -44,7 +44,7 @@ _LINK_MODE = 0o120000
 _BINARY_CHUNK_BYTES = 52
 
 
-class PatchFile(Struct, frozen=True):
+class FileToDiff(Struct, frozen=True):
     """A file of a change set with its contents."""
 
     path: str
@@ -61,12 +61,12 @@ class PatchFile(Struct, frozen=True):
     """The line changes between `split_lines` of both contents, if they are known already."""
 
 
-def render_diff(files: Sequence[PatchFile]) -> bytes:
+def render_diff(files: Sequence[FileToDiff]) -> bytes:
     """Return one diff of all files, in order. Lines keep their bytes, so the result need not be valid UTF-8."""
     return b"".join(b"".join(_render_file(file)) for file in files)
 
 
-def _split_type_change(file: PatchFile) -> Sequence[PatchFile]:
+def _split_type_change(file: FileToDiff) -> Sequence[FileToDiff]:
     """Return the parts of a file's diff: a change between file and link is a deletion and a creation."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
@@ -74,7 +74,7 @@ def _split_type_change(file: PatchFile) -> Sequence[PatchFile]:
     return deletion, replace(file, old=None, old_path="", changes=None)
 
 
-def _render_file(file: PatchFile) -> Iterator[bytes]:
+def _render_file(file: FileToDiff) -> Iterator[bytes]:
     old_path = file.old_path or file.path
     old, new = file.old or b"", file.new or b""
     old_mode, new_mode = _git_mode(file.old_mode), _git_mode(file.new_mode)
@@ -109,7 +109,7 @@ def _render_file(file: PatchFile) -> Iterator[bytes]:
             yield from _render_hunk(old_lines, new_lines, group)
 
 
-def has_hunks(file: PatchFile) -> bool:
+def has_hunks(file: FileToDiff) -> bool:
     """Return whether the diff of this file has line hunks."""
     return (
         file.old != file.new
@@ -204,7 +204,7 @@ MAX_CHECKED_PATCH_CHARACTERS = 1_000_000
 _NO_NEWLINE_TYPE = "\\"
 
 
-def check_patch_roundtrip(text: str, files: Sequence[PatchFile]) -> None:
+def check_patch_roundtrip(text: str, files: Sequence[FileToDiff]) -> None:
     """Raise UnexportablePatch if unidiff, reading `text`, does not get the new content from each old one."""
     if len(text) > MAX_CHECKED_PATCH_CHARACTERS:
         return
@@ -278,7 +278,7 @@ def export_patch(contents: ContentStore, proposal: Proposal) -> str:
     return text
 
 
-def export_changes(contents: ContentStore, proposal: Proposal) -> list[PathChange]:
+def proposal_path_changes(contents: ContentStore, proposal: Proposal) -> list[PathChange]:
     """Return the pending changes by path with all bytes; a moved file is a deletion and a creation."""
     changes: list[PathChange] = []
     for change in _exported(proposal):
@@ -318,9 +318,9 @@ def _exported(proposal: Proposal) -> list[FileChange]:
     return applied or list(proposal.files)
 
 
-def _patch_file(contents: ContentStore, change: FileChange) -> PatchFile:
+def _patch_file(contents: ContentStore, change: FileChange) -> FileToDiff:
     base, result = change.base, change.result
-    return PatchFile(
+    return FileToDiff(
         path=change.path,
         old=None if base is None else contents.get(base),
         new=None if result is None else contents.get(result),

@@ -10,7 +10,7 @@ from app.proposals.locate.edit_script import EditScriptLine, LineOperation
 from app.proposals.patch.parsed_patch import FilePatch, ParsedPatch, PatchHunk, matches_long_blob_id_prefix
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
-from app.proposals.stack.proposal_staging import change_result_set, make_file_changes
+from app.proposals.stack.proposal_staging import comparable_change_results, make_file_changes
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import EditReport, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
@@ -164,9 +164,9 @@ def _find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedP
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.apply_patch(patch)
-        wanted = change_result_set(make_file_changes(ContentStore(store), draft.changed_paths))
+        wanted = comparable_change_results(make_file_changes(ContentStore(store), draft.changed_paths))
         for proposal in related_pending_proposals(store, draft.changed_paths.keys()):
-            if change_result_set(proposal.files) == wanted:
+            if comparable_change_results(proposal.files) == wanted:
                 return proposal.id
     return ""
 

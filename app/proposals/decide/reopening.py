@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from app.proposals.decide.decision_outcomes import (
-    DecisionOutcome,
     DecisionScope,
+    PlannedDecision,
     apply_hunks,
     decide_each_file,
     pending_hunks,
@@ -12,7 +12,7 @@ from app.proposals.decide.decision_outcomes import (
 from app.proposals.files.file_changes import (
     decide_hunks,
     make_file_change,
-    make_file_stat,
+    make_file_diff_stat,
     next_hunk_number,
     recompute_hunks,
     replace_base_and_result,
@@ -22,7 +22,7 @@ from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.journal import PathTransition, effective_records
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.hunks import has_changed_lines, set_state_of_pending_hunks
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import (
     FileChange,
     FileOperation,
@@ -115,7 +115,7 @@ def _reopen_files(
     return proposal.next_revision(files)
 
 
-def reopen_denied(proposal: Proposal) -> Proposal:
+def reopen_denied_proposal(proposal: Proposal) -> Proposal:
     """Return a denied proposal with the part that was denied last pending again, without its feedback.
 
     Hunks that were denied individually before are not in any result any more and stay as marks of their place.
@@ -143,7 +143,7 @@ def _reopen_hunks(hunks: Iterable[Hunk], is_reopened: Callable[[Hunk], bool]) ->
     )
 
 
-def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
+def reopen_last_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
     """Return a pending proposal with the hunks that were denied last pending again, at their present place.
 
     Args:
@@ -183,7 +183,7 @@ def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
 
 def count_undo_redo_lines(
     contents: ContentStore, proposal: Proposal, transitions: Sequence[PathTransition], *, backwards: bool
-) -> tuple[FileStat, ...]:
+) -> tuple[FileDiffStat, ...]:
     """Return the counts of lines that an undo or redo wrote.
 
     Args:
@@ -198,7 +198,7 @@ def count_undo_redo_lines(
     for step in steps:
         before, after, added, removed = known.get(step.path, (None, None, 0, 0))
         if before and after and is_same_version(before, step.before) and is_same_version(after, step.after):
-            stats.append(FileStat(path=step.path, op=FileOperation.EDIT, added=added, removed=removed))
+            stats.append(FileDiffStat(path=step.path, op=FileOperation.EDIT, added=added, removed=removed))
             continue
         stats.append(make_file_change(contents, step.path, step.before, step.after).stat)
     return tuple(stats)
@@ -206,7 +206,7 @@ def count_undo_redo_lines(
 
 def _separate_renames(
     contents: ContentStore, proposal: Proposal, transitions: Sequence[PathTransition]
-) -> tuple[list[FileStat], list[PathTransition]]:
+) -> tuple[list[FileDiffStat], list[PathTransition]]:
     """Return the counts of each rename as one file, and the transitions that are not renames."""
     stats, rest = [], list(transitions)
     for change in proposal.files:
@@ -216,21 +216,21 @@ def _separate_renames(
         if removal is None or creation is None:
             continue
         rest = [step for step in rest if step is not removal and step is not creation]
-        stats.append(make_file_stat(contents, change.path, removal.before, creation.after, FileOperation.RENAME))
+        stats.append(make_file_diff_stat(contents, change.path, removal.before, creation.after, FileOperation.RENAME))
     return stats, rest
 
 
 def plan_approval_of_edits_on_disk(
     contents: ContentStore, proposal: Proposal, choice: DecisionScope
-) -> DecisionOutcome:
+) -> PlannedDecision:
     """Return the outcome of approving the chosen part of edits that are on disk already; nothing is written."""
 
-    def keep_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
+    def keep_file(change: FileChange, outcome: PlannedDecision, number: int) -> FileChange:
         covers = choice.covers(change)
         kept = change.result if covers else apply_hunks(contents, change, choice.hunks)
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _new_decision(proposal, change, choice, kept))}
-        outcome.files.append(make_file_stat(contents, change.path, change.base, kept, change.op))
+        outcome.files.append(make_file_diff_stat(contents, change.path, change.base, kept, change.op))
         if covers:
             approved = {"base": _base_before_decisions(change), "state": HunkState.APPLIED}
             decided = change.model_copy(update=update | approved)
@@ -242,17 +242,17 @@ def plan_approval_of_edits_on_disk(
     return decide_each_file(proposal, choice, keep_file)
 
 
-def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
+def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> PlannedDecision:
     """Return the writes that revert the chosen part on disk, and the proposal afterwards."""
 
-    def revert_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
+    def revert_file(change: FileChange, outcome: PlannedDecision, number: int) -> FileChange:
         covers = choice.covers(change)
         kept_hunks = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
         result = change.base if covers else apply_hunks(contents, change, kept_hunks)
         path = change.old_path if covers and change.old_path else change.path
         if not change.already_applied:
             outcome.transitions += _revert_transitions(change, path, result)
-        outcome.files.append(make_file_stat(contents, change.path, result, change.result, change.op))
+        outcome.files.append(make_file_diff_stat(contents, change.path, result, change.result, change.op))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.DENIED, choice.hunks)
         update = {
             "hunks": hunks,
@@ -270,7 +270,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
     return decide_each_file(proposal, choice, revert_file)
 
 
-def last_decision_in_force(proposal: Proposal) -> int:
+def latest_decision_number(proposal: Proposal) -> int:
     """Return the number of the latest decision in force; raise NothingToUndo if there is none."""
     latest = max((part.decision for change in proposal.files for part in change.decisions[-1:]), default=0)
     if not latest:

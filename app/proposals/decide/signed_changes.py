@@ -203,7 +203,7 @@ def exclude_approved_hunks(
     return UnsignedChanges(not_pending.changes, (*unsigned.left_out, *not_pending.left_out))
 
 
-def explain_all_excluded(left_out: Iterable[ExcludedHunks]) -> str:
+def explain_nothing_to_stage(left_out: Iterable[ExcludedHunks]) -> str:
     """Return a sentence that says why there is nothing to stage: every hunk is excluded."""
     excluded = list(left_out)
     lead = "all " if len(excluded) == 1 and excluded[0].hunks > 1 else ""

@@ -13,8 +13,8 @@ from app.proposals.decide.decision_outcomes import EMPTY_SCOPE, describe_hunk_ou
 from app.proposals.decide.reopening import (
     count_undo_redo_lines,
     reopen_approved_part,
-    reopen_denied,
-    reopen_denied_hunks,
+    reopen_denied_proposal,
+    reopen_last_denied_hunks,
 )
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
@@ -24,7 +24,7 @@ from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.document import Document
-from app.proposals.values.decision_facts import DecisionContext, FileStat
+from app.proposals.values.decision_facts import DecisionContext, FileDiffStat
 from app.proposals.values.models import (
     DecisionResult,
     FileVersion,
@@ -215,7 +215,7 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
 def _reopen_denied(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Make a denied proposal pending again, re-based onto the present files; stale if it does not fit any more."""
     _check_successor(proposals, proposal)
-    reopened = reopen_denied(proposal).with_decision("reopened", circumstances=circumstances)
+    reopened = reopen_denied_proposal(proposal).with_decision("reopened", circumstances=circumstances)
     proposals.save(reopened)
     changed = proposals.rebase_others(proposal)
     pending_files = tuple(change.stat for change in reopened.files)
@@ -231,7 +231,7 @@ def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
 
 def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Make the hunks that were denied last pending again."""
-    reopened = reopen_denied_hunks(proposals.contents, proposal)
+    reopened = reopen_last_denied_hunks(proposals.contents, proposal)
     hunk_ids = _newly_pending_hunks(proposal, reopened)
     reopened = reopened.with_decision("reopened", hunks=hunk_ids, circumstances=circumstances)
     proposals.save(reopened)
@@ -244,7 +244,7 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
 def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Make the last decision on a change already on disk pending again; reverted files come back."""
     _check_successor(proposals, proposal)
-    decision = reopening.last_decision_in_force(proposal)
+    decision = reopening.latest_decision_number(proposal)
     reopened = reopening.reopen_decision(proposals.contents, proposal, decision)
     hunk_ids = _newly_pending_hunks(proposal, reopened)
     is_whole = len(hunk_ids) == len(reopened.hunks)
@@ -305,7 +305,7 @@ def _finish(
 ) -> DecisionResult:
     """Re-base other proposals and return the result of an undo or redo; errors in counting lines are ignored."""
     changed = proposals.rebase_others(after)
-    files: tuple[FileStat, ...] = ()
+    files: tuple[FileDiffStat, ...] = ()
     with suppress(Exception):
         files = count_undo_redo_lines(proposals.contents, before, transitions, backwards=backwards)
         after = proposals.get(after.id)

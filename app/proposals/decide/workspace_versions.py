@@ -79,7 +79,7 @@ def proposal_versions_to_check(
     except StackedProposal:
         older = _older_pending_proposals(store, proposal_paths(proposal), int(proposal.id[1:]))
         files = tuple(
-            change.model_copy(update={"result": decision_outcomes.approved_content(contents, change, choice)})
+            change.model_copy(update={"result": decision_outcomes.version_after_approval(contents, change, choice)})
             for change in changes
         )
         before = _pending_contents(contents, older)
@@ -93,7 +93,7 @@ def proposal_versions_to_check(
             change.path: _chosen_line_ranges(change, choice.hunks)
             for change in changes
             if (content := after.get(change.path)) is not None
-            and (shown_version := decision_outcomes.approved_content(contents, change, choice)) is not None
+            and (shown_version := decision_outcomes.version_after_approval(contents, change, choice)) is not None
             and content == contents.load_file(shown_version)
         },
     )
@@ -129,7 +129,7 @@ def overlay_with_hunks(
     overlay = dict(_on_disk_versions(contents, changes).before)
     for change in changes:
         if choice.touches(change):
-            version = decision_outcomes.approved_content(contents, change, choice)
+            version = decision_outcomes.version_after_approval(contents, change, choice)
             if change.old_path and change.old_path != change.path:
                 overlay[change.old_path] = None
             overlay[change.path] = contents.load_file(version)

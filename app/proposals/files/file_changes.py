@@ -13,7 +13,7 @@ from app.proposals.text.hunks import (
     set_state_of_pending_hunks,
     split_document_lines,
 )
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import EditMatch, FileChange, FileOperation, FileVersion, Hunk, HunkState
 
 
@@ -123,7 +123,9 @@ def next_hunk_number(changes: Iterable[FileChange]) -> int:
     return max((hunk.number for change in changes for hunk in change.hunks), default=0) + 1
 
 
-def count_lines(contents: ContentStore, base: FileVersion | None, result: FileVersion | None) -> tuple[int, int]:
+def count_added_and_removed_lines(
+    contents: ContentStore, base: FileVersion | None, result: FileVersion | None
+) -> tuple[int, int]:
     """Return how many lines a change adds and removes; 0 in a binary file."""
     versions = [version for version in (base, result) if version is not None]
     if any(version.size > MAX_BYTES or Document(contents.get(version)).is_binary for version in versions):
@@ -132,12 +134,12 @@ def count_lines(contents: ContentStore, base: FileVersion | None, result: FileVe
     return sum(change.added for change in changes), sum(change.removed for change in changes)
 
 
-def make_file_stat(
+def make_file_diff_stat(
     contents: ContentStore, path: str, base: FileVersion | None, result: FileVersion | None, op: str = ""
-) -> FileStat:
+) -> FileDiffStat:
     """Return the counted lines from one version of a file to another; the operation is found if it is not given."""
-    added, removed = count_lines(contents, base, result)
-    return FileStat(path=path, op=op or file_operation("", base, result), added=added, removed=removed)
+    added, removed = count_added_and_removed_lines(contents, base, result)
+    return FileDiffStat(path=path, op=op or file_operation("", base, result), added=added, removed=removed)
 
 
 def describe_file_attributes(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from app.proposals.values.models import FileIdentity, FileVersion
 from app.sandbox.captured_changes import LINK_MODE
 from app.workspace.path_rules import MAX_PATH_DEPTH
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 # From linux/fs.h.
 _RENAME_NOREPLACE = 1
@@ -123,7 +123,7 @@ class DiskFile(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class FileNode:
+class LstatResult:
     """A file, folder, link or other node, as `stat` describes it."""
 
     kind: NodeKind
@@ -187,7 +187,7 @@ class ReadableDisk(Protocol):
 class Filesystem(ReadableDisk, Protocol):
     """The operations on the disk that proposals need."""
 
-    def stat_node(self, path: str) -> FileNode | None:
+    def stat_node(self, path: str) -> LstatResult | None:
         """Return the node at a path; None if there is none."""
         ...
 
@@ -267,7 +267,7 @@ class PosixFilesystem:
         node = self.stat_node(path)
         return node.kind if node else "missing"
 
-    def stat_node(self, path: str) -> FileNode | None:
+    def stat_node(self, path: str) -> LstatResult | None:
         """Return the node at a path."""
         try:
             with _ParentFolder(self, path) as at:
@@ -279,7 +279,7 @@ class PosixFilesystem:
                 return None
             raise
         mode = stat.S_IMODE(facts.st_mode)
-        return FileNode(
+        return LstatResult(
             _KINDS.get(stat.S_IFMT(facts.st_mode), "other"), _identity(facts), facts.st_size, facts.st_mtime_ns, mode
         )
 
@@ -290,7 +290,7 @@ class PosixFilesystem:
                 if link := _read_link(at.name, at.folder):
                     return link
                 limit = self._read_limit if limit is None else min(limit, self._read_limit)
-                data, facts = read_file(at.name, limit, folder=at.folder)
+                data, facts = read_regular_file(at.name, limit, folder=at.folder)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         data, sha256 = self._hash(data)

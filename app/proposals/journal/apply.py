@@ -11,10 +11,10 @@ import signal
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, list_files_below
+from app.proposals.files.filesystem import Filesystem, LstatResult, ReadableDisk, list_files_below
 from app.proposals.files.overlay import ContentStore
-from app.proposals.journal.journal import PathTransition, fold_case_and_unicode_form, resulting_paths
-from app.proposals.journal.rollback import Rollback, block_interrupts, path_holds_original_file, run_parallel
+from app.proposals.journal.journal import PathTransition, fold_case_and_unicode_form, paths_present_afterwards
+from app.proposals.journal.rollback import JournalRollback, block_interrupts, path_holds_original_file, run_parallel
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, with_state
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
@@ -23,7 +23,7 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
-class PathMismatch(Exception):
+class PathChangedDuringApply(Exception):
     """A path does not contain what the plan expects."""
 
 
@@ -44,7 +44,7 @@ class JournalApplier:
         self._filesystem = filesystem
         self._store = store
         self._contents = contents
-        self.rollback = Rollback(filesystem, contents)
+        self.rollback = JournalRollback(filesystem, contents)
 
     @_interrupts_blocked()
     def apply_record(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
@@ -69,7 +69,7 @@ class JournalApplier:
                 f"{record.proposal} was not applied, nothing has changed: {describe_os_error(error)}."
             ) from error
         touched: set[str] = set()
-        swapped_out: dict[str, FileNode] = {}
+        swapped_out: dict[str, LstatResult] = {}
         try:
             record = self._prepare(record)
             self._store.mark_journal_prepared(record)
@@ -101,14 +101,14 @@ class JournalApplier:
         mode = 0o644 if entry.after_mode is None else entry.after_mode
         return self._filesystem.write_new(entry.temp, data, mode, like)
 
-    def _carry_out(self, record: JournalRecord, touched: set[str], swapped_out: dict[str, FileNode]) -> None:
+    def _carry_out(self, record: JournalRecord, touched: set[str], swapped_out: dict[str, LstatResult]) -> None:
         """Rename the new contents to their paths; folders are created after the early removals.
 
         Args:
             touched: Receives every path that was changed.
             swapped_out: Receives the replaced files by their temporary names.
         """
-        written = resulting_paths(record)
+        written = paths_present_afterwards(record)
         folders_made = False
         for entry in record.entries:
             if entry.after is not None and not folders_made:
@@ -117,14 +117,14 @@ class JournalApplier:
             try:
                 self._change_path(entry)
             except FileNotFoundError as error:
-                raise PathMismatch(f"{entry.path} was removed by another program at this moment") from error
+                raise PathChangedDuringApply(f"{entry.path} was removed by another program at this moment") from error
             except FileExistsError as error:
-                raise PathMismatch(f"{entry.path} was created by another program at this moment") from error
+                raise PathChangedDuringApply(f"{entry.path} was created by another program at this moment") from error
             touched.add(entry.path)
             if entry.before is not None:
                 node = self._filesystem.stat_node(entry.temp)
                 if node is None or not path_holds_original_file(self._filesystem, entry, entry.temp):
-                    raise PathMismatch(f"{entry.path} changed at this moment")
+                    raise PathChangedDuringApply(f"{entry.path} changed at this moment")
                 swapped_out[entry.temp] = node
 
     def _change_folders(self, record: JournalRecord, written: set[str]) -> None:
@@ -172,7 +172,7 @@ _ACTION_NAMES = {"apply": "approval", "undo": "undo", "redo": "redo"}
 _MAX_NAMED_PATHS = 5
 
 
-def recover_records(store: ProposalStore, rollback: Rollback) -> list[str]:
+def recover_records(store: ProposalStore, rollback: JournalRollback) -> list[str]:
     """Finish open records; the caller holds the workspace lock.
 
     A record whose last file was written is closed as done, any other is rolled back. Changes by other programs stay.
@@ -187,7 +187,7 @@ def recover_records(store: ProposalStore, rollback: Rollback) -> list[str]:
     return lines
 
 
-def remove_crash_leftovers(store: ProposalStore, rollback: Rollback) -> list[str]:
+def remove_crash_leftovers(store: ProposalStore, rollback: JournalRollback) -> list[str]:
     """Remove the leftovers of a crash after the latest record was closed; the caller holds the workspace lock.
 
     It runs before each new record, so older records have no leftovers.
@@ -199,7 +199,7 @@ def remove_crash_leftovers(store: ProposalStore, rollback: Rollback) -> list[str
     return [line for record in latest for line in _remove_leftovers(rollback, record)]
 
 
-def _finish_record(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> str:
+def _finish_record(store: ProposalStore, rollback: JournalRollback, record: JournalRecord) -> str:
     name = f"The {_ACTION_NAMES[record.action]} of {record.proposal}"
     try:
         record = rollback.drop_lost_identities(record)
@@ -215,7 +215,7 @@ def _finish_record(store: ProposalStore, rollback: Rollback, record: JournalReco
         return f"{name} was interrupted and is not finished yet ({describe_os_error(error)}); start signoff again."
 
 
-def _complete_record(store: ProposalStore, rollback: Rollback, record: JournalRecord, name: str) -> str:
+def _complete_record(store: ProposalStore, rollback: JournalRollback, record: JournalRecord, name: str) -> str:
     done = record.model_copy(update={"state": "done"})
     changed = rollback.paths_changed_by_others(done)
     outcome = f"{name} was interrupted after the last file: it was completed, every {{}} is new."
@@ -232,7 +232,7 @@ def _close_record(store: ProposalStore, record: JournalRecord, proposal: Callabl
     return ""
 
 
-def _remove_leftovers(rollback: Rollback, record: JournalRecord) -> list[str]:
+def _remove_leftovers(rollback: JournalRollback, record: JournalRecord) -> list[str]:
     try:
         return rollback.remove_leftovers(rollback.drop_lost_identities(record))
     except OSError:
@@ -259,7 +259,7 @@ _SPARE_BYTES = 1024 * 1024
 """Bytes for folders and the file system's own tables."""
 
 
-def check_record_against_disk(
+def check_record_and_add_identities(
     workspace: Workspace,
     filesystem: Filesystem,
     contents: ContentStore,

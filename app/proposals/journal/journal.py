@@ -107,7 +107,7 @@ def name_for_file_kept_beside_path(record: JournalRecord, entry: JournalEntry) -
     return name.decode("utf-8", "ignore") + suffix
 
 
-def resulting_paths(record: JournalRecord) -> set[str]:
+def paths_present_afterwards(record: JournalRecord) -> set[str]:
     """Return the paths that hold a file once the record is done."""
     return {entry.path for entry in record.entries if entry.after is not None}
 

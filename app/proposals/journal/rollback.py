@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 
-from app.proposals.files.filesystem import FileNode, Filesystem, second_exchange_temp_name
+from app.proposals.files.filesystem import Filesystem, LstatResult, second_exchange_temp_name
 from app.proposals.files.overlay import ContentStore
-from app.proposals.journal.journal import name_for_file_kept_beside_path, resulting_paths
+from app.proposals.journal.journal import name_for_file_kept_beside_path, paths_present_afterwards
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
@@ -71,7 +71,7 @@ class PathContention(Exception):
     """Another program keeps changing a path; the file that was moved out of it is still beside it."""
 
 
-class Rollback:
+class JournalRollback:
     """Rolls records back and removes their temporary files. Raises OSError if the disk refuses."""
 
     def __init__(self, filesystem: Filesystem, contents: ContentStore) -> None:
@@ -126,7 +126,9 @@ class Rollback:
         self.sync_folders(record)
         return list(self._describe_kept_files(record))
 
-    def remove_leftovers(self, record: JournalRecord, swapped_out: Mapping[str, FileNode] | None = None) -> list[str]:
+    def remove_leftovers(
+        self, record: JournalRecord, swapped_out: Mapping[str, LstatResult] | None = None
+    ) -> list[str]:
         """Remove the files that a closed record no longer needs; the next recovery removes what is left.
 
         Args:
@@ -157,7 +159,7 @@ class Rollback:
         run_parallel(record.entries, clear)
         # After a complete removal, a folder with one of these names belongs to another program.
         if record.state == "done" and unfinished:
-            written = resulting_paths(record)
+            written = paths_present_afterwards(record)
             for folder in record.dropped_folders:
                 if folder not in written:
                     with suppress(OSError):

@@ -25,7 +25,7 @@ from app.proposals.patch.prose import (
 )
 from app.proposals.patch.unified_diff_parser import UnifiedDiffParser
 from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document, decode_surrogateescape
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, excluded_binary_files_note
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import (
@@ -332,10 +332,10 @@ def _mode_after_patch(part: FilePatch, mode: int) -> int:
 
 def _join_reports(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> EditReport:
     """Return one report for all; a file with several reports is counted once."""
-    stats: dict[str, FileStat] = {}
+    stats: dict[str, FileDiffStat] = {}
     for stat in (stat for report in reports for stat in report.files):
         if earlier := stats.get(stat.path):
-            stat = FileStat(
+            stat = FileDiffStat(
                 path=stat.path,
                 op=earlier.op if earlier.op != FileOperation.EDIT else stat.op,
                 added=earlier.added + stat.added,

@@ -577,7 +577,7 @@ _EXECUTABLE_BITS = 0o111
 _SPECIAL_MODE_BITS = 0o7000
 
 
-def add_risk_reasons(
+def add_risk_reasons_and_reading_order(
     contents: ContentStore, proposal: Proposal, request: str = "", history: ReadHistory | None = None
 ) -> Proposal:
     """Return the proposal with its risk reasons and reading order; an existing order is kept.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from app.proposals.files.file_changes import make_file_stat
+from app.proposals.files.file_changes import make_file_diff_stat
 from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.files.overlay import ContentStore, Overlay, OverlayFile, read_pending_files
 from app.proposals.locate.edit_script import encode_new_content
@@ -19,7 +19,7 @@ from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import MAX_BYTES, Document, encode_surrogateescape
 from app.proposals.text.file_warnings import describe_match_level
 from app.proposals.text.line_comparison import LineSpan, find_lines_unlike_every_version
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import EditRefused
@@ -333,7 +333,7 @@ class Draft:
             new.data, new.mode, new.source = data, old.mode, old.source or real
             new.matches, new.notes, new.links = old.matches, old.notes, old.links
             old.data, old.source, old.matches, old.notes = None, "", [], []
-            stat = FileStat(path=target, op=FileOperation.RENAME, added=0, removed=0)
+            stat = FileDiffStat(path=target, op=FileOperation.RENAME, added=0, removed=0)
             return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
 
     def parse_patch(self, text: str, folder: str = "", *, is_complete: bool = True) -> ParsedPatch:
@@ -378,7 +378,7 @@ class Draft:
         with self._lock:
             self.recipe = None if self.changed_paths else recipe
             self._snapshot = self._files.snapshot()
-            stats: dict[str, FileStat] = {}
+            stats: dict[str, FileDiffStat] = {}
             versions: dict[str, tuple[FileVersion | None, FileVersion | None]] = {}
             for change in changes:
                 before, after = change.before, change.after
@@ -397,13 +397,13 @@ class Draft:
                     # A write through a symlink replaces it by a regular file.
                     file.mode = after.mode if after else default_file_mode()
                 file.data = after.data if after else None
-                stats[change.path] = make_file_stat(self._contents, change.path, old, new)
+                stats[change.path] = make_file_diff_stat(self._contents, change.path, old, new)
             for path, source in _renamed_paths(changes).items():
                 if self.changed_paths[path].base is None and self.changed_paths[source].data is None:
                     self.changed_paths[path].source = self.changed_paths[source].source or source
                     del stats[source]
                     old, new = versions[source][0], versions[path][1]
-                    stats[path] = make_file_stat(self._contents, path, old, new, FileOperation.RENAME)
+                    stats[path] = make_file_diff_stat(self._contents, path, old, new, FileOperation.RENAME)
             return EditReport(tuple(stats.values()), "", "")
 
     def undo_add_changes(self) -> None:
@@ -451,7 +451,7 @@ class Draft:
         for version, content in ((base, before), (result, data)):
             if version is not None and content is not None:
                 self._contents.cache_content(version.sha256, content)
-        stat = make_file_stat(self._contents, path, base, result)
+        stat = make_file_diff_stat(self._contents, path, base, result)
         summary = f"{path} +{stat.added} -{stat.removed}"
         return EditReport((stat,), _describe_edit(path, result, matches, notes), summary)
 

@@ -12,7 +12,7 @@ from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.journal.apply import (
     JournalApplier,
-    check_record_against_disk,
+    check_record_and_add_identities,
     describe_os_error,
     recover_records,
     remove_crash_leftovers,
@@ -244,7 +244,7 @@ class LockedProposals:
             return
         modes = {} if action == "apply" else folder_modes_from_records(self.store.journal_records(proposal=before.id))
         record = plan_journal_record(self.filesystem, action, after, transitions, dropped_folders, modes)
-        record = check_record_against_disk(self.workspace, self.filesystem, self.contents, record, transitions)
+        record = check_record_and_add_identities(self.workspace, self.filesystem, self.contents, record, transitions)
         for line in (
             *remove_crash_leftovers(self.store, self._applier.rollback),
             *self._applier.apply_record(record, after, before),

@@ -13,7 +13,7 @@ from app.proposals.files.file_changes import (
 )
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.risk.change_summary import default_proposal_summary, is_default_command_summary
-from app.proposals.risk.risk_reasons import add_risk_reasons
+from app.proposals.risk.risk_reasons import add_risk_reasons_and_reading_order
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.locked_proposals import LockedProposals
@@ -91,12 +91,14 @@ def stage_draft(
     proposal = _mark_hunks_denied_before(
         rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied]
     )
-    if staged and change_result_set(staged.files) == change_result_set(proposal.files):
+    if staged and comparable_change_results(staged.files) == comparable_change_results(proposal.files):
         return staged
     if all(change.already_applied for change in proposal.files):
         raise NothingToStage("The workspace holds all of this already: there is nothing to propose.")
     update = {"revision": staged.revision + 1, "created": staged.created} if staged else {"revision": 1}
-    proposal = add_risk_reasons(contents, proposal.model_copy(update=update), draft.request, draft.read_history)
+    proposal = add_risk_reasons_and_reading_order(
+        contents, proposal.model_copy(update=update), draft.request, draft.read_history
+    )
     superseded = [*([old] if old else []), *(_find_redundant_proposals(store, proposal) if on_disk else ())]
     proposals.save(*(_mark_superseded(other, proposal.id) for other in superseded), proposal)
     if not replaced:
@@ -121,7 +123,7 @@ def replace_command_changes(
     files = make_file_changes(proposals.contents, draft.changed_paths)
     replaced = proposal.next_revision(files, recipe=recipe, order=())
     replaced = rebase_proposal(proposals.overlay_of_older_proposals(proposal), replaced)
-    return add_risk_reasons(proposals.contents, replaced)
+    return add_risk_reasons_and_reading_order(proposals.contents, replaced)
 
 
 def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
@@ -274,7 +276,7 @@ def _make_patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) 
     return f"{kind}: {name} +{added} -{removed}{excluded_binary_files_note(left_out)}"
 
 
-def change_result_set(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
+def comparable_change_results(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
     """Return the result of changes in a comparable form: each path, its old path and its new content."""
     return {
         (change.path, change.old_path, change.origin_result.sha256 if change.origin_result else "")

@@ -15,7 +15,7 @@ from app.proposals.journal.journal import fold_case_and_unicode_form
 from app.proposals.text.document import Document, decode_surrogateescape
 from app.proposals.text.line_edits import MergeResult, merge_lines
 from app.proposals.values.models import (
-    Conflict,
+    ConflictingLines,
     FileChange,
     FileVersion,
     Proposal,
@@ -37,7 +37,7 @@ class RebaseConflict(Exception):
     """A change does not fit the current file."""
 
     reason: str
-    conflicts: tuple[Conflict, ...] = field(default=())
+    conflicts: tuple[ConflictingLines, ...] = field(default=())
 
 
 def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
@@ -140,10 +140,10 @@ def merge_mode(
     return ours.mode if base.mode == theirs.mode else theirs.mode
 
 
-def _conflicts_for_display(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
+def _conflicts_for_display(result: MergeResult[bytes]) -> tuple[ConflictingLines, ...]:
     """Return the conflicts for display, where `ours` is the disk and `theirs` the proposal."""
     return tuple(
-        Conflict(
+        ConflictingLines(
             line=conflict.ours_start + 1,
             base=_display_lines(conflict.base),
             disk=_display_lines(conflict.ours),
@@ -304,7 +304,9 @@ def _merge_versions(
     return overlay.contents.add(merged, mode)
 
 
-def _whole_conflict(overlay: Overlay, current: FileVersion, result: FileVersion | None) -> tuple[Conflict, ...]:
+def _whole_conflict(
+    overlay: Overlay, current: FileVersion, result: FileVersion | None
+) -> tuple[ConflictingLines, ...]:
     try:
         sides = [Document(overlay.contents.get(version)) for version in (current, result)]
     except MissingContent:
@@ -312,7 +314,7 @@ def _whole_conflict(overlay: Overlay, current: FileVersion, result: FileVersion 
     if any(side.is_binary for side in sides):
         return ()
     disk, proposed = (_display_lines(side.lines) for side in sides)
-    return (Conflict(line=1, base=(), disk=disk, proposed=proposed),)
+    return (ConflictingLines(line=1, base=(), disk=disk, proposed=proposed),)
 
 
 def _display_lines(lines: tuple[bytes, ...]) -> tuple[str, ...]:

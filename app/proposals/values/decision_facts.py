@@ -15,7 +15,7 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class FileStat(FrozenModel):
+class FileDiffStat(FrozenModel):
     """One file of a proposal in numbers: its operation and its added and removed lines."""
 
     path: str
@@ -215,7 +215,7 @@ class LastDecision(FrozenModel):
     """Number among all decisions on the proposal, from 1."""
     decision: str
     """A value of `app.conversation.events.DecisionKind`."""
-    files: tuple[FileStat, ...] = ()
+    files: tuple[FileDiffStat, ...] = ()
     """The files that it was about."""
     hunks: tuple[str, ...] = ()
     """Ids of the hunks that it was about; empty for the whole proposal."""

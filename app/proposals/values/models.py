@@ -12,7 +12,7 @@ from app.proposals.values.decision_facts import (
     UNKNOWN_CONTEXT,
     DecisionContext,
     ExcludedHunks,
-    FileStat,
+    FileDiffStat,
     FrozenModel,
     HunkOutcome,
     LastDecision,
@@ -133,7 +133,7 @@ class Hunk(FrozenModel):
     """The proposal in which the user denied the same hunk before."""
 
 
-class Conflict(FrozenModel):
+class ConflictingLines(FrozenModel):
     """A place where the disk and the proposal disagree."""
 
     line: int
@@ -206,7 +206,7 @@ class FileChange(FrozenModel):
     """Whether it comes from a superseded proposal in which others than this session's model had changed it."""
     already_applied: bool = False
     """Whether the disk already has the result."""
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[ConflictingLines, ...] = ()
     stacked_on: tuple[str, ...] = ()
     """Proposals whose pending edits this one builds on, oldest first; of many only the oldest few and the latest."""
     warnings: tuple[str, ...] = ()
@@ -231,9 +231,9 @@ class FileChange(FrozenModel):
         return self.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in self.hunks)
 
     @property
-    def stat(self) -> FileStat:
+    def stat(self) -> FileDiffStat:
         """Return the change in numbers."""
-        return FileStat(path=self.path, op=self.op, added=self.added, removed=self.removed)
+        return FileDiffStat(path=self.path, op=self.op, added=self.added, removed=self.removed)
 
     @property
     def disk_version(self) -> FileVersion | None:
@@ -304,7 +304,7 @@ class Proposal(FrozenModel):
     def with_decision(
         self,
         decision: str,
-        files: Sequence[FileStat] = (),
+        files: Sequence[FileDiffStat] = (),
         hunks: Collection[str] = (),
         feedback: str = "",
         comments: Sequence[LineComment] = (),
@@ -524,7 +524,7 @@ _MAX_NAMED_FILES = 3
 class EditReport(Struct, frozen=True):
     """The result of an edit for the draft: its files, a text for the model, and a line for the user."""
 
-    files: tuple[FileStat, ...]
+    files: tuple[FileDiffStat, ...]
     text: str
     """For the model: the new version of each file, and how a place was found if not exactly."""
     summary: str
@@ -546,7 +546,7 @@ class DecisionResult(Struct, frozen=True):
 
     proposal: Proposal
     """The proposal after the decision."""
-    files: tuple[FileStat, ...] = ()
+    files: tuple[FileDiffStat, ...] = ()
     """The files that the decision was about, with the lines that it wrote or discarded."""
     hunks: tuple[HunkOutcome, ...] = ()
     """The outcome of every pending hunk, if the decision was not on the whole proposal."""

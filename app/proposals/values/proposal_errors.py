@@ -13,7 +13,7 @@ MAX_PROPOSAL_FILES = 5_000
 _CUT_MARK = "\n[cut]"
 
 
-def shorten_bytes(text: str, limit: int = MESSAGE_LIMIT) -> str:
+def shorten_to_byte_limit(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """Return the text in at most `limit` bytes of UTF-8, cut between characters and marked if it was longer."""
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
@@ -30,7 +30,7 @@ class EditRefused(Exception):
     """
 
     def __init__(self, fact: str, advice: str = "") -> None:
-        super().__init__(shorten_bytes(f"{fact} {advice}" if advice else fact))
+        super().__init__(shorten_to_byte_limit(f"{fact} {advice}" if advice else fact))
         self.fact = fact
         self.advice = advice
 
@@ -128,7 +128,7 @@ class RequiredCheckFailed(ProposalError):
     """A check that is required before a write has failed."""
 
 
-class TooManyUnreadLines(ProposalError):
+class TooManyUnreadLinesToStage(ProposalError):
     """More unread lines are pending than the user's reading budget allows; nothing was staged."""
 
     def __init__(self, lines: int) -> None:

@@ -45,7 +45,7 @@ class ToolError(Exception):
         super().__init__(escape_surrogates(text))
 
 
-class CallRejected(Exception):
+class ToolCallNotPermitted(Exception):
     """The user denied permission, or no user could be asked; the text is the whole result of the call.
 
     Args:
@@ -64,7 +64,7 @@ class ToolArguments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class UncheckedArguments(BaseModel):
+class UnvalidatedMcpToolArguments(BaseModel):
     """Arguments as the model sent them; they are checked against the schema of an MCP server later."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -147,7 +147,7 @@ class PermissionAnswer(Struct, frozen=True):
     unattended: str = ""
     """If no user could be asked: what would allow the request, as a clause."""
 
-    def to_rejection(self, denied: str, not_done: str) -> CallRejected:
+    def to_rejection(self, denied: str, not_done: str) -> ToolCallNotPermitted:
         """Return the exception for a call that is not allowed.
 
         Args:
@@ -155,8 +155,8 @@ class PermissionAnswer(Struct, frozen=True):
             not_done: What was not done if no user could be asked, as a clause.
         """
         if not self.unattended:
-            return CallRejected(denied)
-        return CallRejected(
+            return ToolCallNotPermitted(denied)
+        return ToolCallNotPermitted(
             f"{not_done}: nobody could be asked to allow it, so this is no decision of the user's. "
             f"{self.unattended}. Go on without it, or say in your answer what it is needed for.",
             summary=f"not allowed: {self.unattended}",
@@ -244,7 +244,7 @@ class Tool(ABC):
     kind: ToolKind
     Arguments: ClassVar[type[BaseModel]]
     parameters: Mapping[str, Any] | None = None
-    """JSON schema of the arguments if it is not derived from `Arguments`, which is then `UncheckedArguments`."""
+    """JSON schema of the arguments if not derived from `Arguments`, which is then `UnvalidatedMcpToolArguments`."""
 
     @abstractmethod
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
@@ -252,7 +252,7 @@ class Tool(ABC):
 
         Raises:
             ToolError: The call failed.
-            CallRejected: The user denied permission, or no user could be asked.
+            ToolCallNotPermitted: The user denied permission, or no user could be asked.
         """
 
     def label(self, arguments: BaseModel) -> str:
@@ -321,7 +321,7 @@ def _key_rank(key: str) -> int:
     return _KEY_ORDER.index(key) if key in _KEY_ORDER else len(_KEY_ORDER)
 
 
-def parse_arguments(tool: str, model: type[Model], arguments: Mapping[str, Any]) -> Model:
+def repair_and_validate_arguments(tool: str, model: type[Model], arguments: Mapping[str, Any]) -> Model:
     """Correct harmless mistakes in a call's arguments, such as numbers as text, and validate them.
 
     Harmless mistakes are corrected: null for "not given", numbers and lists as text.

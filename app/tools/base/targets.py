@@ -40,7 +40,7 @@ async def stage_edit(
         report = await run_shielded(asyncio.to_thread(edit, *arguments, **options))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
-    text = staged_result(context.draft.ensure_proposal_id(), report, context.staging_steps_left)
+    text = make_staged_result_json(context.draft.ensure_proposal_id(), report, context.staging_steps_left)
     return ToolOutput(text, report.summary or _format_stat(report))
 
 
@@ -57,7 +57,7 @@ def refusals_as_tool_errors() -> Iterator[None]:
         raise ToolError(f"Nothing was staged: {error.strerror or error}.") from error
 
 
-def staged_result(proposal_id: str, report: EditReport, steps_left: int = 0) -> str:
+def make_staged_result_json(proposal_id: str, report: EditReport, steps_left: int = 0) -> str:
     """Return the result as JSON, which models treat as a fact and not as praise.
 
     Args:
@@ -96,7 +96,7 @@ _MAX_COMPARED_FILES = 50_000
 """Maximum number of files of the workspace that are searched for a similar name."""
 
 
-def resolve_path(workspace: Workspace, path: str) -> str:
+def normalize_workspace_path(workspace: Workspace, path: str) -> str:
     """Return the normalized workspace path; raise ToolError for a path that the model must not access."""
     with os_errors_as_tool_errors(path):
         return workspace.normalize_path(path)
@@ -149,13 +149,13 @@ def pending_secret_reason(file: OverlayFile) -> str:
     return ""
 
 
-async def ask_if_secret(context: ToolContext, *paths: str) -> None:
+async def ask_before_reading_secret_files(context: ToolContext, *paths: str) -> None:
     """Ask the user before the model gets any content of a file that looks like a secret, on disk or pending.
 
     Content that this session's model staged itself needs no permission.
 
     Raises:
-        CallRejected: The user denied permission, or no user could be asked.
+        ToolCallNotPermitted: The user denied permission, or no user could be asked.
         ToolError: The model must not access a path.
     """
     for path, reason in await asyncio.to_thread(find_secrets_among, context.workspace, context.draft, paths):

@@ -19,7 +19,7 @@ from app.proposals.values.models import EditReport
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import (
     IGNORED_FILES_LABEL,
-    CapturedChanges,
+    CommandFileChanges,
     PathChange,
     describe_written_ignored_paths,
 )
@@ -32,7 +32,7 @@ from app.sandbox.confinement import (
 )
 from app.text.quantities import format_count, join_first
 from app.tools.base.contract import PermissionRequest, ToolContext, ToolOutput
-from app.tools.base.targets import refusals_as_tool_errors, staged_result
+from app.tools.base.targets import make_staged_result_json, refusals_as_tool_errors
 
 if TYPE_CHECKING:
     from app.sandbox.process import ProcessResult
@@ -122,9 +122,9 @@ class HeadAndTailBuffer:
         """Return start and end, with a line between them that says how much is left out."""
         head, tail = "".join(self._head), "".join(self._tail)
         if not self._omitted_characters:
-            return remove_overwritten(head + tail)
+            return remove_text_overwritten_by_cr(head + tail)
         gap = f"\n[{self._omitted_characters:,} characters with {self._omitted_newlines:,} newlines left out]\n"
-        return remove_overwritten(head) + gap + remove_overwritten(tail)
+        return remove_text_overwritten_by_cr(head) + gap + remove_text_overwritten_by_cr(tail)
 
 
 class ThrottledOutput:
@@ -161,7 +161,7 @@ class ThrottledOutput:
             self._send(text)
 
 
-def remove_overwritten(text: str) -> str:
+def remove_text_overwritten_by_cr(text: str) -> str:
     """Return the text that remains visible after carriage returns, which progress bars use."""
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
@@ -196,7 +196,9 @@ async def write_ignored_and_collect_other_changes(
             change.path for change in (await run.write_back(changes_found.ignored_paths, dry_run=True)).written
         )
         names = (*(change.path for change in changes_found.touched), *written_paths)
-        return _add_notes(output, [format_paths("plan mode: what it changed was thrown away", names)], ""), []
+        return _add_notes(
+            output, [format_path_note_for_model("plan mode: what it changed was thrown away", names)], ""
+        ), []
     ignored_notes, ignored_summary = await _write_back_ignored(run, context, changes_found.ignored_paths, command)
     output = _add_notes(output, [], ignored_summary)
     notes = ignored_notes
@@ -206,10 +208,10 @@ async def write_ignored_and_collect_other_changes(
         if not answer.allowed:
             denial = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
             notes.append(f"[{denial} {size} thrown away; nothing was staged]")
-            notes.append(format_paths("not kept", changes_found.unsupported))
+            notes.append(format_path_note_for_model("not kept", changes_found.unsupported))
             return _add_notes(output, notes, f"{size} thrown away"), []
     changes, left_out = await asyncio.to_thread(read_changes, run, changes_found)
-    notes.append(format_paths("not kept", (*changes_found.unsupported, *left_out)))
+    notes.append(format_path_note_for_model("not kept", (*changes_found.unsupported, *left_out)))
     return _add_notes(output, notes, ""), changes
 
 
@@ -228,7 +230,7 @@ async def _write_back_ignored(
     context.draft.ignored.extend(report.written)
     notes = [_format_note(IGNORED_FILES_LABEL, [change.summary for change in report.written])]
     notes += [
-        format_paths(f"ignored by git, but not all of it could be written, {why}", paths)
+        format_path_note_for_model(f"ignored by git, but not all of it could be written, {why}", paths)
         for why, paths in _group_by_reason(report.failed).items()
     ]
     notes.append(_format_note(LEFT_ON_DISK_LABEL, [f"{path}: {why}" for path, why in report.skipped.items()]))
@@ -277,13 +279,13 @@ async def stage_command_changes(
     # The report counts a moved file once.
     files = format_count(len(report.files), "file")
     proposal = context.draft.ensure_proposal_id()
-    staged_text = staged_result(proposal, report, context.staging_steps_left)
+    staged_text = make_staged_result_json(proposal, report, context.staging_steps_left)
     notes = [f"[{files} changed; the workspace is as it was]", staged_text]
     summary = f"{files} {'put back' if ran_in_place else 'changed'} → {proposal}"
     return replace(_add_notes(output, notes, summary), staged=True)
 
 
-def _changes_request(captured: CapturedChanges, size: str, command: str) -> PermissionRequest:
+def _changes_request(captured: CommandFileChanges, size: str, command: str) -> PermissionRequest:
     names = [
         f"{change.path}  {'deleted' if change.is_deleted else format_size(change.size)}"
         for change in captured.touched[:_MAX_SHOWN_PATHS]
@@ -325,7 +327,9 @@ async def _stage_changes(context: ToolContext, changes: list[PathChange], recipe
             raise
 
 
-def read_changes(run: WorkspaceChangesWithWriteBack, changes: CapturedChanges) -> tuple[list[PathChange], list[str]]:
+def read_changes(
+    run: WorkspaceChangesWithWriteBack, changes: CommandFileChanges
+) -> tuple[list[PathChange], list[str]]:
     """Return the changes with their contents, and lines about those that can't be read."""
     readable: list[PathChange] = []
     left_out: list[str] = []
@@ -350,7 +354,7 @@ def _add_notes(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput
     return replace(output, text=text, summary=", ".join(filter(None, (output.summary, summary))))
 
 
-def format_paths(label: str, names: Sequence[str]) -> str:
+def format_path_note_for_model(label: str, names: Sequence[str]) -> str:
     """Return a line for the model about these paths; empty if there are none."""
     if not names:
         return ""
@@ -462,7 +466,7 @@ def sandbox_failure_notes(output: str, result: "ProcessResult", *, in_place: boo
     return [note for applies, note in notes_by_sign if applies]
 
 
-def describe_sandbox(probe: SandboxProbeResult) -> str:
+def describe_how_commands_run(probe: SandboxProbeResult) -> str:
     """Return one line that says how commands run here."""
     if probe.refusal:
         return f"do not run: {probe.refusal}"

@@ -13,17 +13,17 @@ from pydantic import Field
 from app.copies import replace
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import PathChange
-from app.sandbox.confinement import SandboxMode, SandboxRun
+from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
 from app.sandbox.process import ProcessResult, StartFailed
 from app.tools.base.contract import PermissionRequest, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
-from app.tools.base.targets import os_errors_as_tool_errors, resolve_path
+from app.tools.base.targets import normalize_workspace_path, os_errors_as_tool_errors
 from app.tools.command.command_result import (
     IN_PLACE_NOTE,
     HeadAndTailBuffer,
     PlainTextDecoder,
     ThrottledOutput,
     command_permission_notes,
-    describe_sandbox,
+    describe_how_commands_run,
     sandbox_failure_notes,
     stage_command_changes,
     write_ignored_and_collect_other_changes,
@@ -71,14 +71,14 @@ class RunCommand(Tool):
     async def run(self, arguments: RunCommandArguments, context: ToolContext) -> ToolOutput:
         if "\0" in arguments.command:
             raise ToolError("The command has a NUL character in it.")
-        folder = resolve_path(context.workspace, arguments.folder or ".")
+        folder = normalize_workspace_path(context.workspace, arguments.folder or ".")
         _check_folder(context, folder)
         sandbox = await asyncio.to_thread(self._sandbox)
         probe = await sandbox.probe()
         if probe.refusal:
             raise ToolError(f"Commands do not run here: {probe.refusal}.")
         if context.planning and probe.mode is SandboxMode.IN_PLACE:
-            raise ToolError(f"Plan mode: not on your own files. Commands here {describe_sandbox(probe)}.")
+            raise ToolError(f"Plan mode: not on your own files. Commands here {describe_how_commands_run(probe)}.")
         notes = command_permission_notes(
             probe, sandbox.permissions, planning=context.planning, hold_ignored=context.hold_ignored
         )
@@ -109,7 +109,13 @@ class RunCommand(Tool):
         return output
 
     async def _execute_in(
-        self, run: SandboxRun, arguments: RunCommandArguments, folder: str, context: ToolContext, *, in_place: bool
+        self,
+        run: SandboxedWorkspace,
+        arguments: RunCommandArguments,
+        folder: str,
+        context: ToolContext,
+        *,
+        in_place: bool,
     ) -> tuple[ToolOutput, list[PathChange]]:
         limit = arguments.timeout_seconds or DEFAULT_SECONDS
         program = [*find_command_shell(context.workspace.root), arguments.command]

@@ -18,7 +18,7 @@ from app.proposals.text.document import WIDE_MARKS, Document
 from app.text.quantities import format_count
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
-    ask_if_secret,
+    ask_before_reading_secret_files,
     find_secret_reason,
     os_errors_as_tool_errors,
     pending_secret_reason,
@@ -424,7 +424,7 @@ class SearchText(Tool):
             is_folder = context.workspace.kind(root_path) == "folder"
         allowed_secret = ""
         if not is_folder:
-            await ask_if_secret(context, root_path)
+            await ask_before_reading_secret_files(context, root_path)
             allowed_secret = root_path
         matcher_class = RegexMatcher if arguments.regex else LiteralMatcher
         matcher = await asyncio.to_thread(matcher_class, arguments.pattern, arguments.ignore_case)

@@ -107,7 +107,7 @@ def describe_and_log_error(error: Exception, log: Path) -> str:
     """Return the line for the user; log an unexpected error with its traceback, without values of variables."""
     if _has_user_message(error):
         return str(error)
-    is_logged = append_to_log("".join(traceback.format_exception(error)), log)
+    is_logged = append_to_error_log("".join(traceback.format_exception(error)), log)
     log_hint = f" Details are in {log}." if is_logged else ""
     return f"Something in signoff went wrong: {type(error).__name__}.{log_hint} Your last action was not completed."
 
@@ -146,7 +146,7 @@ def is_user_error(error: Exception) -> bool:
     return isinstance(error, BadArgument | EditorFailed)
 
 
-def append_to_log(text: str, log: Path) -> bool:
+def append_to_error_log(text: str, log: Path) -> bool:
     """Append a text to the log; return whether it was written."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, built_in_theme, theme_for_colour_system
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, load_signoff_theme, theme_for_colour_system
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -30,7 +30,7 @@ _ENDPOINT_SETTINGS = (
 _REVIEW_SHARE_KEY = "review_share"
 
 
-class Preferences:
+class LiveSettings:
     """The settings in force in the running app; applies changes at once and can save them."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Preferences:
         """Register all themes, and switch to the configured one; return a line for each that cannot be used."""
         app, first_theme = self._app, self._app.current_theme
         for path in OWN_THEMES_FOLDER.glob("*.toml"):
-            app.register_theme(built_in_theme(path.stem))
+            app.register_theme(load_signoff_theme(path.stem))
         problems: list[str] = []
         if self._runtime.dirs.themes.is_dir():
             # Only themes of the user need validation.

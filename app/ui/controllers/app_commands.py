@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
     from app.ui.context.current_session import CurrentSession
-    from app.ui.context.preferences import Preferences
+    from app.ui.context.preferences import LiveSettings
     from app.ui.controllers.connector import ModelConnector
     from widgets.chat.composer import Composer
 
@@ -98,7 +98,7 @@ class PaletteCommands(Provider):
 SendMessage = Callable[[str, "CommandInvocation | None", tuple[Mention, ...]], Awaitable[None]]
 
 
-class CustomCommands:
+class CustomCommandRunner:
     """The user's custom commands, as of the latest read of their files."""
 
     def __init__(
@@ -155,11 +155,11 @@ class SlashCommandRunner:
         self,
         runtime: "OpenWorkspace",
         session: "CurrentSession",
-        preferences: "Preferences",
+        preferences: "LiveSettings",
         connector: "ModelConnector",
         app_context: AppContext,
         chat: ChatActions,
-        custom_commands: "CustomCommands",
+        custom_commands: "CustomCommandRunner",
     ) -> None:
         self._runtime = runtime
         self._session = session
@@ -396,13 +396,13 @@ class SlashCommandRunner:
             raise BadArgument(f"{target} exists already; name another file.")
 
         def write() -> None:
-            from app.conversation.markdown_export import export_markdown
+            from app.conversation.markdown_export import format_session_as_markdown
 
             events = list(session.log.events)
             record = runtime.sessions.get(session.id)
             staged = {event.proposal for event in events if event.type == "proposal_staged"}
             diffs = {proposal_id: runtime.service.unified_diff(proposal_id) for proposal_id in staged}
-            text = export_markdown(record.title, record.model, events, diffs)
+            text = format_session_as_markdown(record.title, record.model, events, diffs)
             with target.open("x", encoding="utf-8", errors="surrogateescape") as out:
                 out.write(text)
 

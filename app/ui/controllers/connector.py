@@ -5,10 +5,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.runtime.model_connection import ModelNotConfigured, endpoint_name, read_picked_model, save_picked_model
+from app.runtime.model_connection import (
+    ModelNotConfigured,
+    endpoint_url_without_credentials,
+    read_picked_model,
+    save_picked_model,
+)
 from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.current_session import CurrentSession
-from app.ui.context.preferences import Preferences
+from app.ui.context.preferences import LiveSettings
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -30,7 +35,7 @@ class ModelConnector:
     def __init__(
         self,
         session: CurrentSession,
-        preferences: Preferences,
+        preferences: LiveSettings,
         app_context: AppContext,
         chat: ChatActions,
         runtime: "OpenWorkspace",
@@ -66,7 +71,7 @@ class ModelConnector:
     async def _connect_or_set_up(self) -> None:
         settings = self._preferences.settings
         if settings.has_endpoint and not settings.model:
-            name = await asyncio.to_thread(read_picked_model, self._store, endpoint_name(settings))
+            name = await asyncio.to_thread(read_picked_model, self._store, endpoint_url_without_credentials(settings))
             name = name or await self.pick_model(settings) or ""
             if not name:
                 self._chat.show_hint(_NO_MODEL_HINT)
@@ -109,7 +114,7 @@ class ModelConnector:
         return name
 
     async def _save_picked_model(self, settings: "Settings", name: str) -> None:
-        await asyncio.to_thread(save_picked_model, self._store, endpoint_name(settings), name)
+        await asyncio.to_thread(save_picked_model, self._store, endpoint_url_without_credentials(settings), name)
 
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user pick one of the endpoint's models or type a name; store and return it, None if cancelled."""
@@ -123,7 +128,9 @@ class ModelConnector:
 
         self._session.session_or_question_shown.set()
         name = await self._push_screen(
-            ModelPickerScreen(load, endpoint_name(settings), settings.model, self.model_settings_screen)
+            ModelPickerScreen(
+                load, endpoint_url_without_credentials(settings), settings.model, self.model_settings_screen
+            )
         )
         if name and (not models or any(model.id == name for model in models)):
             await self._save_picked_model(settings, name)
@@ -137,10 +144,10 @@ class ModelConnector:
         return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, reconnect=self.reconnect)
 
     async def _show_setup(self, missing: str) -> None:
-        from app.ui.screens.setup_screens import DEMO_CHOICE, ENTER_ENDPOINT_CHOICE, SetupScreen
+        from app.ui.screens.setup_screens import DEMO_CHOICE, ENTER_ENDPOINT_CHOICE, ModelSetupScreen
 
         self._session.session_or_question_shown.set()
-        choice = await self._push_screen(SetupScreen(missing, partial(read_picked_model, self._store)))
+        choice = await self._push_screen(ModelSetupScreen(missing, partial(read_picked_model, self._store)))
         if choice is None:
             self._chat.show_hint(_NO_MODEL_HINT)
             return

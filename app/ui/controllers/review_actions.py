@@ -19,7 +19,7 @@ from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.current_session import CurrentSession
-from app.ui.context.preferences import Preferences
+from app.ui.context.preferences import LiveSettings
 from app.ui.controllers.review_services import CheckController
 from app.ui.screens.output_screens import ExternalDiffController, ModelReadsScreen
 from widgets.common.input_order import wait_until_input_painted
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 _DELIVERED_WITH_ANSWER = " Your words go to the model with your answer to its question."
 
 
-class AfterDecision:
+class PostDecisionController:
     """Follows up decisions: returns the focus to the composer, and lets the model continue."""
 
     def __init__(
-        self, review: ReviewPane, session: CurrentSession, preferences: Preferences, chat: ChatActions
+        self, review: ReviewPane, session: CurrentSession, preferences: LiveSettings, chat: ChatActions
     ) -> None:
         self._review = review
         self._session = session
@@ -165,7 +165,7 @@ class ReviewActions:
         review: ReviewPane,
         session: CurrentSession,
         runtime: "OpenWorkspace",
-        preferences: Preferences,
+        preferences: LiveSettings,
         editor: "ExternalEditor",
         app_context: AppContext,
         chat: ChatActions,
@@ -180,7 +180,7 @@ class ReviewActions:
         self._decisions = ReviewDecisionService(
             review.state, lambda: session.host.decisions, lambda: self.checks.scheduler, "app"
         )
-        self.after_decision = AfterDecision(review, session, preferences, chat)
+        self.after_decision = PostDecisionController(review, session, preferences, chat)
         self._preferences = preferences
         self.external_diffs = ExternalDiffController(review, runtime, app_context)
 
@@ -358,7 +358,7 @@ class ReviewActions:
         )
         self._review.set_follow_ups(event.proposal_id, answers)
 
-    async def toggle_lines(self, event: review_messages.ToggleLines) -> None:
+    async def toggle_lines(self, event: review_messages.IncludeOrExcludeLines) -> None:
         """Split hunks so that the given lines can be selected or left out by themselves."""
         await self._session.wait_until_open()
         parts = await asyncio.to_thread(

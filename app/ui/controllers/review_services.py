@@ -14,7 +14,7 @@ from app.review.review_stores import CheckResultStore
 from app.storage import StorageError
 from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
-from widgets.chat.markdown.markdown_document import preload_parsers
+from widgets.chat.markdown.markdown_document import preload_markdown_and_code_parsers
 from widgets.common.input_order import wait_for_typing_pause
 from widgets.common.workbench_bars import ReviewReadingStatus
 from widgets.review import review_messages
@@ -23,7 +23,7 @@ from widgets.review.review import ReviewPane
 if TYPE_CHECKING:
     from app.automation.check_results import ProposalChecks
     from app.automation.check_scheduler import CheckScheduler
-    from app.automation.evidence.evidence_scheduler import EvidenceScheduler
+    from app.automation.evidence.evidence_scheduler import HunkTestEvidenceScheduler
     from app.config.settings import CheckTable
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
@@ -46,7 +46,7 @@ class SideQuestionController:
         try:
             await self._session.wait_until_open()
             await self._session.require_session().side_questions.ask(event.anchor, event.text, event.picked)
-            await asyncio.to_thread(preload_parsers)
+            await asyncio.to_thread(preload_markdown_and_code_parsers)
         except BaseException:
             self._review.ask_panel.restore_text(event.anchor, event.text)
             raise
@@ -82,7 +82,7 @@ class CheckController:
         self._app_context = app_context
         self.scheduler: CheckScheduler | None = None
         """None as long as no checks are configured."""
-        self._evidence: EvidenceScheduler | None = None
+        self._evidence: HunkTestEvidenceScheduler | None = None
         self._proposals: Sequence[Proposal] = ()
 
     def check_proposals(self, proposals: "Sequence[Proposal] | None" = None) -> None:
@@ -91,7 +91,7 @@ class CheckController:
             self._proposals = proposals
         if self.scheduler is None and self._configured_checks():
             from app.automation.check_scheduler import CheckScheduler
-            from app.automation.evidence.evidence_scheduler import EvidenceScheduler
+            from app.automation.evidence.evidence_scheduler import HunkTestEvidenceScheduler
 
             self.scheduler = CheckScheduler(
                 self._runtime.checks,
@@ -100,7 +100,7 @@ class CheckController:
                 self._chosen_hunks,
                 self._show_checks,
             )
-            self._evidence = EvidenceScheduler(
+            self._evidence = HunkTestEvidenceScheduler(
                 self._runtime.evidence,
                 self._configured_checks,
                 lambda: self._runtime.settings.evidence_seconds,

@@ -22,7 +22,7 @@ from widgets.common.text_view import TextView, TextViewLine
 
 if TYPE_CHECKING:
     from app.runtime.open_workspace import OpenWorkspace
-    from app.ui.context.preferences import Preferences
+    from app.ui.context.preferences import LiveSettings
 
 Result = TypeVar("Result")
 
@@ -328,7 +328,7 @@ class SettingsListDialog(Dialog[None]):
     }
     """
 
-    def __init__(self, preferences: "Preferences", runtime: "OpenWorkspace") -> None:
+    def __init__(self, preferences: "LiveSettings", runtime: "OpenWorkspace") -> None:
         super().__init__()
         self._preferences = preferences
         self._runtime = runtime

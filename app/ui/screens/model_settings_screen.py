@@ -15,14 +15,14 @@ from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_conf
 from app.config.toml_files import parse_toml
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import LearnedField, find_default_profile, read_learned_fields
-from app.llm.values.endpoint import parse_base_url
-from app.runtime.model_connection import ProfileStore, find_base_url
+from app.llm.values.endpoint import split_base_url_and_secrets
+from app.runtime.model_connection import LearnedProfileStore, find_base_url
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import DialogKey, SettingsListDialog
 
 if TYPE_CHECKING:
-    from app.ui.context.preferences import Preferences
+    from app.ui.context.preferences import LiveSettings
 
 
 IMAGES_SETTING_PATH = ("profile", "images_supported")
@@ -109,11 +109,11 @@ class _UnconfiguredValues:
     """Values of settings that are not configured: learned, listed by the server, or built in."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
-        address = parse_base_url(find_base_url(settings)).url
+        address = split_base_url_and_secrets(find_base_url(settings)).url
         self._built_in_profile = find_default_profile(address, model.id)
         self._learned_fields: dict[str, LearnedField] = {
             learned.field: learned
-            for learned in read_learned_fields(ProfileStore(runtime.sessions), address, model.id)
+            for learned in read_learned_fields(LearnedProfileStore(runtime.sessions), address, model.id)
         }
         self._listed_values = {
             "context_window": model.context_window,
@@ -181,7 +181,7 @@ class ModelSettingsScreen(SettingsListDialog):
         self,
         model: "ListedModel",
         *,
-        preferences: "Preferences",
+        preferences: "LiveSettings",
         runtime: "OpenWorkspace",
         reconnect: "Callable[[Settings], None]",
     ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from textual import on, work
 from textual.widget import Widget
 
-from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckState, ProposalCheckResult, ProposalChecks
 from app.git.diff_program import (
     HOW_TO_SET,
     ExternalDiffInput,
@@ -74,7 +74,7 @@ def check_output_lines(checks: ProposalChecks) -> Iterator[TextViewLine]:
         yield TextViewLine((("", ""),))
 
 
-def _result_lines(result: CheckResult) -> Iterator[TextViewLine]:
+def _result_lines(result: ProposalCheckResult) -> Iterator[TextViewLine]:
     outcome = result.outcome
     if outcome is None:
         yield TextViewLine((("not run", "quiet"),))

@@ -19,7 +19,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.attestation.commit_verification import CommitVerification, VerifiedRange, describe_signers, verify_range
+from app.attestation.commit_verification import CommitVerification, RangeVerification, describe_signers, verify_range
 from app.conversation.events import Event, LadderMove, TurnStarted
 from app.conversation.payload.compaction_plan import estimate_text_tokens
 from app.git.run_git import GitFailed
@@ -27,21 +27,21 @@ from app.images.image import format_bytes
 from app.llm.capabilities.profiles import replace_learned_by_diagnosis, resolve_profile
 from app.llm.endpoint_doctor import (
     CHECKS,
+    DoctorCheckResult,
     EndpointDiagnosis,
-    EndpointFinding,
     describe_learned_fields,
     examine_endpoint,
 )
 from app.llm.values.requests_and_updates import Endpoint
-from app.llm.wires.wire_registry import SentRequest
-from app.prompts.skills import Skill, Skills
-from app.runtime.model_connection import ProfileStore
+from app.llm.wires.wire_registry import PreparedRequest
+from app.prompts.skills import Skill, SkillCatalogue
+from app.runtime.model_connection import LearnedProfileStore
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_commands_skills_and_hooks
 from app.sandbox.confinement import SandboxMode
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
-from app.tools.command.command_result import describe_sandbox
+from app.tools.command.command_result import describe_how_commands_run
 from app.ui.screens.dialog import Dialog, DialogKey, TextDialog, safe_content
 from app.workspace.git_repository import folder_path_in_repository
 from widgets.common.figures import format_short_number
@@ -91,7 +91,7 @@ class EndpointDoctorScreen(Dialog[bool]):
         super().__init__(classes="-small")
         self._runtime = runtime
         self._endpoint = endpoint
-        self._checks: dict[str, EndpointFinding] = {}
+        self._checks: dict[str, DoctorCheckResult] = {}
         self._has_learned = False
 
     def compose_body(self) -> Iterable[Widget]:
@@ -115,7 +115,7 @@ class EndpointDoctorScreen(Dialog[bool]):
     async def _run_checks(self) -> None:
         start = time.monotonic()
         summary = self.query_one("#doctor-summary", Static)
-        cache = ProfileStore(self._runtime.sessions)
+        cache = LearnedProfileStore(self._runtime.sessions)
         try:
             profile = await asyncio.to_thread(
                 resolve_profile, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
@@ -123,12 +123,12 @@ class EndpointDoctorScreen(Dialog[bool]):
             probe = await self._runtime.sandbox.probe()
             for check in await asyncio.to_thread(lambda: list(check_commands_skills_and_hooks(self._runtime))):
                 self._checks[check.name] = check
-            self._checks[_COMMANDS_CHECK] = EndpointFinding(
-                _COMMANDS_CHECK, probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe)
+            self._checks[_COMMANDS_CHECK] = DoctorCheckResult(
+                _COMMANDS_CHECK, probe.mode is not SandboxMode.IN_PLACE, describe_how_commands_run(probe)
             )
             async for finding in examine_endpoint(self._endpoint, profile):
                 match finding:
-                    case EndpointFinding():
+                    case DoctorCheckResult():
                         self._checks[finding.name] = finding
                         self._draw_checks(busy=True)
                     case EndpointDiagnosis():
@@ -243,7 +243,7 @@ class CommitReviewCoverageScreen(Dialog[UnreviewedBranchFiles]):
         self.query_one("#verify-commits", Static).update(Content("\n").join(rows))
         self._unreviewed = self._find_unreviewed(verified)
 
-    def _find_unreviewed(self, verified: VerifiedRange) -> UnreviewedBranchFiles | None:
+    def _find_unreviewed(self, verified: RangeVerification) -> UnreviewedBranchFiles | None:
         folder = folder_path_in_repository(self._root)
         prefix = f"{folder}/" if folder else ""
         paths = {file.path for commit in verified.commits for file in commit.files if not file.covered}
@@ -287,7 +287,7 @@ class SkillsScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, skills: Skills, model_skills: Skills | None) -> None:
+    def __init__(self, skills: SkillCatalogue, model_skills: SkillCatalogue | None) -> None:
         super().__init__(classes="-small")
         self._skills = skills
         self._model_skills = model_skills
@@ -314,7 +314,7 @@ def _skill_row(skill: Skill) -> Content:
     )
 
 
-def _skill_summary(skills: Skills, model_skills: Skills | None) -> Content:
+def _skill_summary(skills: SkillCatalogue, model_skills: SkillCatalogue | None) -> Content:
     if not skills.by_name:
         return Content("There are none. A skill is a folder with a SKILL.md in .agents/skills, here or in your home.")
     tokens = estimate_text_tokens(skills.prompt_text())
@@ -338,10 +338,10 @@ class RequestBodyScreen(TextDialog):
     )
     DEFAULT_CSS = "RequestBodyScreen TextView { margin-top: 1; }"
 
-    def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
+    def __init__(self, request: PreparedRequest, moves: Sequence[LadderMove] = ()) -> None:
         super().__init__("Wire · the last request")
         self._ladder_moves = moves
-        self._body = make_request_body_readable(request.make_body())
+        self._body = sort_body_and_omit_image_data(request.make_body())
         self._summary = request_summary(request, self._body)
 
     def compose_body(self) -> Iterable[Widget]:
@@ -410,7 +410,7 @@ _PROMPT_FIELDS = ("system", "instructions")
 """Names of the field with the system prompt, by wire."""
 
 
-def make_request_body_readable(body: dict[str, Any]) -> dict[str, Any]:
+def sort_body_and_omit_image_data(body: dict[str, Any]) -> dict[str, Any]:
     """Return the body made readable: short values first, tools last, image data replaced by its size."""
     body = _replace_image_data(body)
     last = [name for name in (*_PROMPT_FIELDS, *_CONVERSATION_FIELDS, "tools") if name in body]
@@ -446,7 +446,7 @@ def format_request_body(body: dict[str, Any]) -> str:
     return json.dumps(body, ensure_ascii=False, indent=2)
 
 
-def request_summary(request: SentRequest, body: dict[str, Any]) -> Content:
+def request_summary(request: PreparedRequest, body: dict[str, Any]) -> Content:
     """Return one line about a request: API format, number of messages and tools, tool choice."""
     payload = request.payload
     program_messages = sum(message.get("role") in _PROGRAM_ROLES for message in payload.messages)

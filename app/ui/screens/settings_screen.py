@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 
 from app.config.config_tables import Effort
 from app.config.settings import ConfigError, validate_setting
-from app.llm.values.endpoint import parse_base_url
+from app.llm.values.endpoint import split_base_url_and_secrets
 from app.storage import StorageError
 from app.storage.database import AllowedCommandStore
 from app.text.quantities import format_duration
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.config.settings import Settings
     from app.runtime.open_workspace import OpenWorkspace
     from app.ui.context.app_context import RunInBackground
-    from app.ui.context.preferences import Preferences
+    from app.ui.context.preferences import LiveSettings
 
 
 _NO_COMMANDS = "Every command here asks first. When one asks, you can allow it always, with others of its form."
@@ -165,7 +165,7 @@ class SettingsScreen(SettingsListDialog):
 
     def __init__(
         self,
-        preferences: "Preferences",
+        preferences: "LiveSettings",
         runtime: "OpenWorkspace",
         connector: ModelChooser,
         run_work: "RunInBackground",
@@ -333,6 +333,6 @@ def _display_value(row: SettingRow, value: Any) -> str:
         return "on" if value else "off"
     if row.key == "base_url":
         # Without user name and password, which others could read on the screen.
-        value = parse_base_url(str(value or "")).url
+        value = split_base_url_and_secrets(str(value or "")).url
     text = escape_unsafe(_format_value(row, value), keep="") if value not in (None, "") else "–"
     return text if len(text) <= 23 else text[:22] + "…"

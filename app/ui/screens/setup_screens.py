@@ -255,7 +255,7 @@ _SERVER_NAMES = {
 }
 
 
-class SetupScreen(Dialog[tuple[str, str]]):
+class ModelSetupScreen(Dialog[tuple[str, str]]):
     """Offers local servers that answer, the form for a key or address, and the demo.
 
     The result is base URL and model of the picked endpoint, `ENTER_ENDPOINT_CHOICE`, `DEMO_CHOICE`, or None if the
@@ -275,7 +275,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
     )
 
     DEFAULT_CSS = """
-    SetupScreen {
+    ModelSetupScreen {
         & > #dialog { width: 88; }
         OptionList { height: auto; max-height: 9; text-wrap: nowrap; text-overflow: ellipsis; }
     }

@@ -65,7 +65,7 @@ def desktop_notification_sequence(title: str, text: str) -> str:
     return f"\x1b]9;{title}: {text}\x1b\\" + f"\x1b]777;notify;{title};{text}\x1b\\"
 
 
-def attention_sequence(kind: str, text: str, environment: Mapping[str, str]) -> str:
+def bell_or_notification_sequence(kind: str, text: str, environment: Mapping[str, str]) -> str:
     """Return the sequence of a `bell` or `desktop` notification for the terminal of this environment."""
     terminal = environment.get("TERM", "")
     if kind == "bell" or terminal in ("", "dumb", "linux") or "STY" in environment:
@@ -182,7 +182,7 @@ class TerminalNotifier:
         """
         if self._driver is None or self.paused or kind == "off":
             return
-        self._driver.write(attention_sequence(kind, text, self._environment))
+        self._driver.write(bell_or_notification_sequence(kind, text, self._environment))
         self._driver.flush()
 
     def set_title(self, title: str) -> None:

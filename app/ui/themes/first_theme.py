@@ -14,7 +14,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from app.config.toml_files import parse_toml
 from app.storage.app_dirs import AppDirs
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 OWN_THEMES_FOLDER = Path(__file__).resolve().parents[3] / "themes"
 """The folder of signoff's own themes."""
@@ -26,7 +26,7 @@ _MAX_WORKSPACE_FILE_BYTES = 8 * 1024
 _MAX_USER_FILE_BYTES = 1024 * 1024
 
 
-def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, dirs: AppDirs) -> Theme:
+def load_configured_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, dirs: AppDirs) -> Theme:
     """Return the configured theme, or the standard one."""
     candidates = (
         flag,
@@ -35,7 +35,9 @@ def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace
         _load_toml(dirs.config_file).get("theme"),
     )
     theme_name = next((name for name in candidates if isinstance(name, str) and name), STANDARD_THEME)
-    return _load_theme(theme_name, dirs.themes) or BUILTIN_THEMES.get(theme_name) or built_in_theme(STANDARD_THEME)
+    return (
+        _load_theme(theme_name, dirs.themes) or BUILTIN_THEMES.get(theme_name) or load_signoff_theme(STANDARD_THEME)
+    )
 
 
 def theme_for_colour_system(theme: str, color_system: str | None) -> str:
@@ -47,7 +49,7 @@ def theme_for_colour_system(theme: str, color_system: str | None) -> str:
     return _THEME_FOR_16_COLOURS if theme == STANDARD_THEME and color_system == "standard" else theme
 
 
-def built_in_theme(name: str) -> Theme:
+def load_signoff_theme(name: str) -> Theme:
     """Return one of signoff's own themes."""
     return Theme(**_load_toml(OWN_THEMES_FOLDER / f"{name}.toml"))
 
@@ -61,7 +63,7 @@ def _load_theme(name: str, folder: Path) -> Theme | None:
         theme.to_color_system().generate()
         # Leave out variables: their values are not checked yet, and may break the style sheets.
         return Theme(**{**vars(theme), "variables": {}})
-    return built_in_theme(name) if (OWN_THEMES_FOLDER / f"{name}.toml").is_file() else None
+    return load_signoff_theme(name) if (OWN_THEMES_FOLDER / f"{name}.toml").is_file() else None
 
 
 def _load_toml(path: Path, *, is_in_workspace: bool = False) -> dict[str, Any]:
@@ -69,9 +71,9 @@ def _load_toml(path: Path, *, is_in_workspace: bool = False) -> dict[str, Any]:
     (`is_in_workspace`)."""
     try:
         content, _ = (
-            read_file(path, _MAX_WORKSPACE_FILE_BYTES)
+            read_regular_file(path, _MAX_WORKSPACE_FILE_BYTES)
             if is_in_workspace
-            else read_file(os.path.realpath(path), _MAX_USER_FILE_BYTES)
+            else read_regular_file(os.path.realpath(path), _MAX_USER_FILE_BYTES)
         )
         return parse_toml(content)
     except (OSError, ValueError):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.config.toml_files import parse_toml
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 
 if TYPE_CHECKING:
     from textual.theme import Theme
@@ -70,7 +70,9 @@ def load_themes(folder: Path) -> LoadedThemes:
     problems: list[str] = []
     for path in sorted(folder.glob("*.toml")):
         try:
-            theme = ThemeFile.model_validate(parse_toml(read_file(os.path.realpath(path), _MAX_THEME_FILE_BYTES)[0]))
+            theme = ThemeFile.model_validate(
+                parse_toml(read_regular_file(os.path.realpath(path), _MAX_THEME_FILE_BYTES)[0])
+            )
             _check_variables(theme.variables)
         except ValidationError as error:
             first_error = error.errors(include_input=False, include_url=False)[0]

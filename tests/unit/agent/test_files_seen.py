@@ -11,7 +11,7 @@ from app.conversation.events import (
     ProposalStaged,
     ToolResult,
 )
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 
 
@@ -20,7 +20,7 @@ def read(version: str, path: str = "a.py") -> ToolResult:
 
 
 def staged(proposal: str, version: str | None, *, supersedes: str = "", by: OriginKind = OriginKind.MODEL) -> Event:
-    stat = FileStat(path="a.py", op="edit", added=1, removed=1)
+    stat = FileDiffStat(path="a.py", op="edit", added=1, removed=1)
     versions = {} if version is None else {"a.py": version}
     return ProposalStaged(
         proposal=proposal,

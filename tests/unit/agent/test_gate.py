@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.gate import Gate, GatePolicy
+from app.agent.gate import GatePolicy, StagingGate
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -20,7 +20,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 
 START = TurnStarted(cause="message")
 OTHERS: list[Event] = [
@@ -35,14 +35,14 @@ policies = st.builds(GatePolicy, st.sampled_from(["every-edit", "chain"]), st.in
 
 
 def gate_closed(events: Iterable[Event], policy: GatePolicy) -> bool:
-    gate = Gate(policy)
+    gate = StagingGate(policy)
     for event in events:
         gate.apply(event)
     return gate.is_closed
 
 
 def staged(number: int, path: str = "a.py") -> ProposalStaged:
-    stat = FileStat(path=path, op="edit", added=1, removed=0)
+    stat = FileDiffStat(path=path, op="edit", added=1, removed=0)
     return ProposalStaged(proposal=f"P{number}", summary="", files=(stat,), calls=())
 
 
@@ -63,7 +63,7 @@ def test_gate_closes_after_the_staging_steps_of_the_policy(policy: GatePolicy, s
 
 @given(logs, policies)
 def test_only_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None:
-    gate = Gate(policy)
+    gate = StagingGate(policy)
     runs = decided = False
     for event in events:
         was_closed = gate.is_closed
@@ -97,7 +97,7 @@ def test_the_fold_agrees_with_counting(events: list[Event], policy: GatePolicy) 
 
 
 def test_gate_names_staged_proposals_and_follows_the_policy() -> None:
-    gate = Gate(GatePolicy("chain", 3))
+    gate = StagingGate(GatePolicy("chain", 3))
     for event in (START, staged(1), staged(2, "b.py")):
         gate.apply(event)
     assert (gate.staged_proposals, gate.staged_paths, gate.is_closed) == (("P1", "P2"), ("a.py", "b.py"), False)

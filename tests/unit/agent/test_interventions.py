@@ -25,7 +25,7 @@ from app.conversation.events import (
 )
 from app.conversation.proposal_reports import PendingAndDeniedProposals
 from app.proposals.text.line_comparison import LineSpan
-from app.proposals.values.decision_facts import FileStat, LineComment
+from app.proposals.values.decision_facts import FileDiffStat, LineComment
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
 
 
@@ -43,12 +43,12 @@ def proposal(number: int, state: ProposalState = ProposalState.PENDING, reason: 
 
 
 def stage(number: int, *paths: str, supersedes: str = "") -> ProposalStaged:
-    files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in paths)
+    files = tuple(FileDiffStat(path=path, op="edit", added=1, removed=1) for path in paths)
     return ProposalStaged(proposal=f"P{number}", summary="s", files=files, calls=(), supersedes=supersedes)
 
 
 def decide(number: int, decision: DecisionKind, *paths: str, still_pending: bool = False) -> ProposalDecided:
-    files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in paths)
+    files = tuple(FileDiffStat(path=path, op="edit", added=1, removed=1) for path in paths)
     return ProposalDecided(proposal=f"P{number}", decision=decision, files=files, still_pending=still_pending)
 
 

@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.gate import Gate, GatePolicy
+from app.agent.gate import GatePolicy, StagingGate
 from app.agent.interventions import closing_instruction, nudge_instruction
 from app.agent.ladder import (
     CompactContext,
     EndTurn,
     LadderAction,
-    LadderState,
+    LadderInputs,
     LastStepKind,
     RunCalls,
     SendClosingRequest,
     SendRequest,
-    WaitForUser,
-    decide,
+    WaitForAnswer,
+    choose_action,
 )
-from app.agent.turn_state import TurnState, make_ladder_state
+from app.agent.turn_state import TurnState, make_ladder_inputs
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -47,7 +47,7 @@ FAILURES = [
 ]
 small = st.integers(0, 12)
 states = st.builds(
-    LadderState,
+    LadderInputs,
     last=st.sampled_from(list(LastStepKind)),
     aborted=st.booleans(),
     question_open=st.booleans(),
@@ -68,14 +68,14 @@ states = st.builds(
 )
 
 
-def state(**fields: Any) -> LadderState:
-    return replace(LadderState(), **fields)
+def state(**fields: Any) -> LadderInputs:
+    return replace(LadderInputs(), **fields)
 
 
 STAGED = SendClosingRequest(InterventionKind.STAGED)
-TABLE: list[tuple[str, LadderState, LadderAction]] = [
+TABLE: list[tuple[str, LadderInputs, LadderAction]] = [
     ("the user interrupts", state(aborted=True, question_open=True, gate_closed=True), EndTurn("aborted")),
-    ("a question is open", state(question_open=True, gate_closed=True, failure="rate_limited"), WaitForUser()),
+    ("a question is open", state(question_open=True, gate_closed=True, failure="rate_limited"), WaitForAnswer()),
     ("an edit was staged", state(gate_closed=True, last=LastStepKind.RESULTS), STAGED),
     ("an edit was staged, the context is full", state(gate_closed=True, failure="context_full"), STAGED),
     ("calls wait under a closed gate", state(gate_closed=True, last=LastStepKind.CALLS), STAGED),
@@ -155,7 +155,7 @@ TABLE: list[tuple[str, LadderState, LadderAction]] = [
     ("nothing is left for a turn", state(limit="cost", limit_message="m"), EndTurn("failed", "m", "cost")),
     ("text at the cost limit", state(last=LastStepKind.TEXT, steps=1, limit="cost"), EndTurn("answer")),
     ("an edit at the cost limit", state(gate_closed=True, limit="cost"), SendClosingRequest(InterventionKind.STAGED)),
-    ("a question at the cost limit", state(question_open=True, limit="cost"), WaitForUser()),
+    ("a question at the cost limit", state(question_open=True, limit="cost"), WaitForAnswer()),
     ("a stop at the cost limit", state(aborted=True, limit="cost"), EndTurn("aborted")),
     ("the same call again", state(last=LastStepKind.RESULTS, repeats=3), SendRequest(InterventionKind.NO_PROGRESS)),
     ("it was told so", state(last=LastStepKind.RESULTS, repeats=4, no_progress_nudges=1), SendRequest()),
@@ -174,8 +174,8 @@ TABLE: list[tuple[str, LadderState, LadderAction]] = [
 
 
 @pytest.mark.parametrize(("given_state", "action"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_each_rung(given_state: LadderState, action: LadderAction) -> None:
-    assert decide(given_state).action == action
+def test_each_rung(given_state: LadderInputs, action: LadderAction) -> None:
+    assert choose_action(given_state).action == action
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_each_rung(given_state: LadderState, action: LadderAction) -> None:
         (state(last=LastStepKind.EMPTY, empty_nudges=1), "failed"),
     ],
 )
-def test_ladder_stops_with_a_reason(given_state: LadderState, stopped: str) -> None:
-    action = decide(given_state).action
+def test_ladder_stops_with_a_reason(given_state: LadderInputs, stopped: str) -> None:
+    action = choose_action(given_state).action
     assert isinstance(action, EndTurn)
     assert action.stopped == stopped
     if stopped != "failed" or not given_state.failure:
@@ -206,23 +206,25 @@ def test_ladder_stops_with_a_reason(given_state: LadderState, stopped: str) -> N
     [("length", "Raise the output limit"), (None, "the connection ended it"), ("error", "the connection ended it")],
 )
 def test_a_response_cut_twice_names_the_reason(finish: str | None, words: str) -> None:
-    action = decide(state(last=LastStepKind.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
+    action = choose_action(state(last=LastStepKind.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
     assert isinstance(action, EndTurn) and words in action.message
 
 
 @given(states, st.sampled_from(FINISH_REASONS))
-def test_rules_that_hold_in_every_state(given_state: LadderState, finish: str | None) -> None:
-    stopped = EndTurn("aborted") if given_state.aborted else WaitForUser()
-    assert decide(replace(given_state, question_open=True)).action == stopped
-    behind_gate = decide(replace(given_state, gate_closed=True)).action
+def test_rules_that_hold_in_every_state(given_state: LadderInputs, finish: str | None) -> None:
+    stopped = EndTurn("aborted") if given_state.aborted else WaitForAnswer()
+    assert choose_action(replace(given_state, question_open=True)).action == stopped
+    behind_gate = choose_action(replace(given_state, gate_closed=True)).action
     assert not isinstance(behind_gate, RunCalls | SendRequest | CompactContext)
     if given_state.closing_sent:
-        assert isinstance(behind_gate, EndTurn | WaitForUser)
-    assert isinstance(decide(replace(given_state, closing_sent=True)).action, EndTurn | WaitForUser)
-    assert decide(replace(given_state, last=LastStepKind.CUT_CALLS)).action != RunCalls()
+        assert isinstance(behind_gate, EndTurn | WaitForAnswer)
+    assert isinstance(choose_action(replace(given_state, closing_sent=True)).action, EndTurn | WaitForAnswer)
+    assert choose_action(replace(given_state, last=LastStepKind.CUT_CALLS)).action != RunCalls()
     for last in (LastStepKind.TEXT, LastStepKind.CALLS):
         before = replace(given_state, last=last)
-        assert decide(before) == decide(replace(before, finish_reason=finish)), "it alone causes no request"
+        assert choose_action(before) == choose_action(replace(before, finish_reason=finish)), (
+            "it alone causes no request"
+        )
 
 
 class Driver:
@@ -230,7 +232,7 @@ class Driver:
 
     def __init__(self, outputs: list[Any], policy: GatePolicy, step_limit: int) -> None:
         self.turn = TurnState()
-        self.gate = Gate(policy)
+        self.gate = StagingGate(policy)
         self.events: list[Event] = []
         self._outputs = iter(outputs)
         self._step_limit = step_limit
@@ -248,11 +250,11 @@ class Driver:
         self.add(TurnStarted(cause="message"))
         self.add(UserMessage(text="go"))
         for _ in range(10 * self._step_limit + 50):
-            state = make_ladder_state(
+            state = make_ladder_inputs(
                 self.turn, self.gate, step_limit=self._step_limit, compaction_tried=self._room_made
             )
-            match decide(state).action:
-                case (EndTurn() | WaitForUser()) as end:
+            match choose_action(state).action:
+                case (EndTurn() | WaitForAnswer()) as end:
                     self.add(TurnEnded(stopped=end.stopped if isinstance(end, EndTurn) else "question"))
                     return end
                 case CompactContext():
@@ -335,7 +337,7 @@ def test_any_outputs_end_within_the_step_limit(outputs: list[Any], policy: GateP
     assert not any(event.closing for event in requests[:-1]), "nothing is asked after the closing request"
     assert not driver.ran_behind_gate
     assert driver.staged <= policy.max_staging_steps
-    assert (driver.turn.question is not None) is (end == WaitForUser())
+    assert (driver.turn.question is not None) is (end == WaitForAnswer())
     assert driver.turn.unfinished_calls == () or driver.turn.open_questions
 
 

@@ -8,11 +8,11 @@ from app.agent.prompts import make_system_prompt
 from app.agent.request_payload import NextRequestImagesFold, RequestPayloadBuilder
 from app.agent.side_questions import SideQuestionPayloadBuilder
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
-from app.conversation.payload.compaction_plan import TokenEstimateCalibrator
+from app.conversation.payload.compaction_plan import CalibratedTokenEstimator
 from app.conversation.payload.projection import CachedProjection, PayloadInputs
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
-from app.llm.wires.wire_registry import SentRequest
+from app.llm.wires.wire_registry import PreparedRequest
 from tests.unit.conversation.test_images import image
 
 DAY = date(2026, 3, 4)
@@ -37,7 +37,7 @@ def test_the_system_prompt_depends_only_on_its_facts_which_keep_their_place() ->
 
 def test_payload_is_made_once_for_each_profile() -> None:
     profiles: list[EndpointProfile] = []
-    sent: list[SentRequest] = []
+    sent: list[PreparedRequest] = []
 
     def make(profile: EndpointProfile) -> Payload:
         profiles.append(profile)
@@ -79,7 +79,13 @@ def conversation(turns: int) -> list[Event]:
 def test_context_is_cut_before_history(window: int, tight: bool, around: bool, earlier: bool, oldest: bool) -> None:
     facts = PayloadInputs("prompt", [])
     request = SideQuestionPayloadBuilder(
-        conversation(10), facts, CachedProjection().project, TokenEstimateCalibrator(), (WIDE, LEAST), "why?", EARLIER
+        conversation(10),
+        facts,
+        CachedProjection().project,
+        CalibratedTokenEstimator(),
+        (WIDE, LEAST),
+        "why?",
+        EARLIER,
     )
     sent = str(request.payload(EndpointProfile(context_window=window), tight=tight).messages)
     assert "why?" in sent

@@ -23,7 +23,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.tools.base.contract import PermissionAnswer, PermissionRequest
 
 READ = ToolCall(uid="c1.0", name="read_file", arguments={"path": "a.py"})
@@ -101,7 +101,7 @@ def test_steps_are_requests_without_the_closing_one() -> None:
 def test_repeats_are_counted_per_call_until_something_changes() -> None:
     turn = after(*step(1, a=1), *step(2, b=1), *step(3, a=1), *step(4, a=1))
     assert turn.repeats == 3
-    stat = FileStat(path="a.py", op="edit", added=1, removed=1)
+    stat = FileDiffStat(path="a.py", op="edit", added=1, removed=1)
     turn.apply(ProposalStaged(proposal="P1", summary="", files=(stat,), calls=()))
     for event in step(5, a=1):
         turn.apply(event)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.agent.updates import (
     CallStreamed,
-    CommandOutput,
+    CommandOutputStreamed,
     PhaseChanged,
     ReasoningStreamed,
     SessionPhase,
@@ -21,7 +21,7 @@ from tests.examples import scale_examples
 UPDATES = st.one_of(
     st.builds(TextStreamed, st.text(max_size=3)),
     st.builds(ReasoningStreamed, st.text(max_size=3)),
-    st.builds(CommandOutput, st.sampled_from("ab"), st.text(max_size=3)),
+    st.builds(CommandOutputStreamed, st.sampled_from("ab"), st.text(max_size=3)),
     st.builds(SideAnswerStreamed, st.sampled_from("ab"), st.text(max_size=3)),
     st.builds(CallStreamed, st.integers(0, 1), st.just("edit_file"), st.integers(0, 9)),
     st.builds(PhaseChanged, st.sampled_from(SessionPhase)),
@@ -33,7 +33,7 @@ def stream(update: Update) -> object:
     match update:
         case TextStreamed() | ReasoningStreamed():
             return type(update).__name__
-        case CommandOutput(call=call):
+        case CommandOutputStreamed(call=call):
             return f"output of {call}"
         case SideAnswerStreamed(question=question):
             return f"answer to {question}"
@@ -48,7 +48,7 @@ def said(updates: list[Update]) -> list[object]:
 
 
 def told(stretch: list[Update]) -> object:
-    streamed = (TextStreamed, ReasoningStreamed, CommandOutput, SideAnswerStreamed)
+    streamed = (TextStreamed, ReasoningStreamed, CommandOutputStreamed, SideAnswerStreamed)
     texts = [one.text for one in stretch if isinstance(one, streamed)]
     return (stream(stretch[0]), "".join(texts)) if texts else stretch[-1]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.check_results import CheckResult, CheckState
+from app.automation.check_results import CheckState, ProposalCheckResult
 from app.automation.check_runner import CheckRunner
 from app.config.settings import CheckTable
 from app.proposals.locate.matching import TextReplacement
@@ -39,7 +39,7 @@ def stage(runtime: OpenWorkspace, **texts: str | None) -> Proposal:
     return runtime.service.stage(draft, "Edit")
 
 
-async def checked(runtime: OpenWorkspace, proposal: Proposal, run: str, **more: object) -> CheckResult:
+async def checked(runtime: OpenWorkspace, proposal: Proposal, run: str, **more: object) -> ProposalCheckResult:
     check = CheckTable.model_validate({"name": "x", "run": run, **more})
     return await runtime.checks.run_check(check, runtime.service.versions_to_check(proposal.id))
 

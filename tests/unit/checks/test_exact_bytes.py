@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckState, ProposalCheckResult, ProposalChecks
 from app.automation.check_scheduler import CheckScheduler, watch_workspace_changes
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
@@ -109,7 +109,7 @@ class Site:
             yield
             self.touched.clear()
 
-    def result(self, proposal: str, name: str = "x") -> CheckResult:
+    def result(self, proposal: str, name: str = "x") -> ProposalCheckResult:
         return next(one for one in self.last[proposal].results if one.name == name)
 
     async def close(self) -> None:

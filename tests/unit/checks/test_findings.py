@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from app.automation.check_results import (
     MAX_FINDINGS,
     CheckFinding,
-    CheckOutcome,
-    CheckResult,
+    CheckRunResult,
     CheckState,
+    ProposalCheckResult,
     count_failures,
     format_failures_for_model,
     mark_new_findings,
@@ -76,28 +76,28 @@ def test_findings_are_marked_new_and_bounded() -> None:
     assert [each.line for each in parse_findings(output, ROOT)] == list(range(1, MAX_FINDINGS + 1))
 
 
-FAILED = CheckOutcome(CheckState.FAILED, 1, failures=(3, "failed"))
+FAILED = CheckRunResult(CheckState.FAILED, 1, failures=(3, "failed"))
 
 
 def test_failures_of_a_proposal() -> None:
     for outcome, before, red, words in (
-        (CheckOutcome(CheckState.PASSED, seconds=0.2), None, False, "0.2 s"),
-        (CheckOutcome(CheckState.PASSED, seconds=0.2), FAILED, False, "0.2 s, 3 failed before"),
-        (FAILED, CheckOutcome(CheckState.PASSED), True, "3 failed, 0 before"),
+        (CheckRunResult(CheckState.PASSED, seconds=0.2), None, False, "0.2 s"),
+        (CheckRunResult(CheckState.PASSED, seconds=0.2), FAILED, False, "0.2 s, 3 failed before"),
+        (FAILED, CheckRunResult(CheckState.PASSED), True, "3 failed, 0 before"),
         (FAILED, FAILED, False, "3 failed, 3 before"),
-        (FAILED, CheckOutcome(CheckState.FAILED, 1, failures=(1, "failed")), True, "3 failed, 1 before"),
-        (CheckOutcome(CheckState.FAILED, 2), CheckOutcome(CheckState.PASSED), True, "exit 2, passed before"),
-        (CheckOutcome(CheckState.FAILED, 2), CheckOutcome(CheckState.FAILED, 2), False, "exit 2, failed before"),
+        (FAILED, CheckRunResult(CheckState.FAILED, 1, failures=(1, "failed")), True, "3 failed, 1 before"),
+        (CheckRunResult(CheckState.FAILED, 2), CheckRunResult(CheckState.PASSED), True, "exit 2, passed before"),
+        (CheckRunResult(CheckState.FAILED, 2), CheckRunResult(CheckState.FAILED, 2), False, "exit 2, failed before"),
         (FAILED, None, True, "3 failed"),
         (replace(FAILED, findings=(CheckFinding("a.py", 1, "x"),)), FAILED, True, "3 failed, 3 before"),
-        (CheckOutcome(CheckState.TIMED_OUT, seconds=30), None, True, "no end after 30 s"),
-        (FAILED, CheckOutcome(CheckState.TIMED_OUT, seconds=30, failures=(1, "failed")), True, "3 failed"),
-        (CheckOutcome(CheckState.BROKEN, reason="command not found"), None, False, "command not found"),
+        (CheckRunResult(CheckState.TIMED_OUT, seconds=30), None, True, "no end after 30 s"),
+        (FAILED, CheckRunResult(CheckState.TIMED_OUT, seconds=30, failures=(1, "failed")), True, "3 failed"),
+        (CheckRunResult(CheckState.BROKEN, reason="command not found"), None, False, "command not found"),
     ):
-        result = CheckResult("tests", outcome.state, outcome=outcome, before=before)
+        result = ProposalCheckResult("tests", outcome.state, outcome=outcome, before=before)
         assert (result.has_new_failure, result.summary) == (red, words)
 
 
 def test_passed_and_skipped_checks_are_not_reported_to_the_model() -> None:
-    passed = CheckResult("x", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED))
+    passed = ProposalCheckResult("x", CheckState.PASSED, outcome=CheckRunResult(CheckState.PASSED))
     assert format_failures_for_model([]) == format_failures_for_model([passed]) == ""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
 from app.automation.check_runner import ReportResult, TreesWithAndWithoutProposal
 from app.automation.check_scheduler import CheckScheduler
 from app.automation.draft_checks import DraftCheckRunner
@@ -42,11 +42,11 @@ class Endless:
 
     def __init__(self) -> None:
         self.running = asyncio.Event()
-        self.results: dict[str, CheckResult] = {}
+        self.results: dict[str, ProposalCheckResult] = {}
 
     def cached_result(
         self, check: CheckTable, trees: VersionsToCheck, read: TreesWithAndWithoutProposal
-    ) -> CheckResult | None:
+    ) -> ProposalCheckResult | None:
         return self.results.get(check.name)
 
     async def read_trees(self, trees: VersionsToCheck) -> TreesWithAndWithoutProposal:
@@ -55,12 +55,12 @@ class Endless:
     async def unavailable_reason(self) -> str:
         return ""
 
-    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> ProposalCheckResult:
         self.running.set()
         try:
             await asyncio.Event().wait()
         finally:
-            tell(CheckResult(check.name, CheckState.RUNNING, check.when))
+            tell(ProposalCheckResult(check.name, CheckState.RUNNING, check.when))
         raise AssertionError
 
 
@@ -94,7 +94,7 @@ async def test_an_immediate_approval_waits_for_a_check_and_stops_when_it_is_ende
 class Brief(Endless):
     """A runner that comes to something at once."""
 
-    def __init__(self, outcome: CheckOutcome, obstacle: str = "") -> None:
+    def __init__(self, outcome: CheckRunResult, obstacle: str = "") -> None:
         super().__init__()
         self._outcome = outcome
         self._why_not = obstacle
@@ -102,15 +102,15 @@ class Brief(Endless):
     async def unavailable_reason(self) -> str:
         return self._why_not
 
-    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> CheckResult:
-        self.results[check.name] = CheckResult(check.name, self._outcome.state, check.when, self._outcome)
+    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> ProposalCheckResult:
+        self.results[check.name] = ProposalCheckResult(check.name, self._outcome.state, check.when, self._outcome)
         return self.results[check.name]
 
 
 class Failing(Brief):
     """A runner that fails as it runs one."""
 
-    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> ProposalCheckResult:
         raise OSError("The disk is full.")
 
 
@@ -121,10 +121,10 @@ def no_trees(proposal: str, hunks: object = None) -> VersionsToCheck:
 @pytest.mark.parametrize(
     ("runner", "trees", "words"),
     [
-        (Brief(CheckOutcome(CheckState.PASSED)), no_trees, "The database is damaged."),
-        (Brief(CheckOutcome(CheckState.PASSED), "no layer"), some_trees, "no layer"),
-        (Brief(CheckOutcome(CheckState.BROKEN, reason="command not found")), some_trees, "command not found"),
-        (Failing(CheckOutcome(CheckState.PASSED)), some_trees, "The disk is full."),
+        (Brief(CheckRunResult(CheckState.PASSED)), no_trees, "The database is damaged."),
+        (Brief(CheckRunResult(CheckState.PASSED), "no layer"), some_trees, "no layer"),
+        (Brief(CheckRunResult(CheckState.BROKEN, reason="command not found")), some_trees, "command not found"),
+        (Failing(CheckRunResult(CheckState.PASSED)), some_trees, "The disk is full."),
     ],
 )
 async def test_a_check_that_cannot_run_stops_the_approval_once(runner: Any, trees: Any, words: str) -> None:
@@ -161,7 +161,7 @@ async def test_only_checks_of_the_proposals_files_are_reported_and_once() -> Non
     ):
         said.clear()
         looked.clear()
-        runner: Any = Brief(CheckOutcome(CheckState.PASSED), obstacle)
+        runner: Any = Brief(CheckRunResult(CheckState.PASSED), obstacle)
         following = CheckScheduler(runner, lambda checks=checks: checks, trees, everything, said.append)  # type: ignore[misc]
         following.update_proposals([PROPOSAL], "P1")
         assert await following.run_before_approval("P1", 1, None) == ()
@@ -172,7 +172,7 @@ async def test_only_checks_of_the_proposals_files_are_reported_and_once() -> Non
         await following.close()
 
 
-RED = CheckOutcome(CheckState.FAILED, 1, output="it says Hi")
+RED = CheckRunResult(CheckState.FAILED, 1, output="it says Hi")
 DRAFT: Any = None
 
 
@@ -195,11 +195,13 @@ class Runner:
     async def unavailable_reason(self) -> str:
         return self._why_not
 
-    async def run_check(self, check: CheckTable, trees: VersionsToCheck, *, max_wait_seconds: float) -> CheckResult:
+    async def run_check(
+        self, check: CheckTable, trees: VersionsToCheck, *, max_wait_seconds: float
+    ) -> ProposalCheckResult:
         self.ran.append(check.name)
         if check.name == "hangs":
             raise TimeoutError
-        return CheckResult(check.name, CheckState.FAILED, outcome=RED)
+        return ProposalCheckResult(check.name, CheckState.FAILED, outcome=RED)
 
     async def told(self, *checks: CheckTable) -> str:
         runner: Any = self

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.automation.check_results import (
-    CheckResult,
+    ProposalCheckResult,
     ProposalChecks,
     format_failures_for_model,
     uncovered_lines_as_feedback,
@@ -55,16 +55,16 @@ def stage(runtime: OpenWorkspace, **texts: str) -> Proposal:
 
 def run(
     runtime: OpenWorkspace, command: str = RUN, *, hunks: tuple[str, ...] | None = None, **more: object
-) -> CheckResult:
+) -> ProposalCheckResult:
     check = CheckTable.model_validate({"name": "tests", "run": command, **more})
     return asyncio.run(runtime.checks.run_check(check, runtime.service.versions_to_check("P1", hunks)))
 
 
-def missed(result: CheckResult) -> list[str]:
+def missed(result: ProposalCheckResult) -> list[str]:
     return [f"{one.path}:{one.line}" for one in result.changed_lines(is_run=False)]
 
 
-def problem(result: CheckResult) -> str:
+def problem(result: ProposalCheckResult) -> str:
     assert result.outcome is not None
     assert result.outcome.coverage is not None
     assert not missed(result)

@@ -38,7 +38,7 @@ from app.conversation.events import (
 from app.images.image import Image
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.wires.wire import NOTE_CLOSING, NOTE_OPENING, OPAQUE_BLOCKS
-from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
+from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome, LineComment
 from tests.unit.conversation.validity import Rules
 
 MARK = re.compile(r"⟪([UPMT]\d+)⟫")
@@ -341,7 +341,7 @@ class Simulation:
         self._proposals += 1
         proposal = f"P{self._proposals}"
         self._pending.append(proposal)
-        stat = FileStat(path="a.py", op="edit", added=1, removed=1)
+        stat = FileDiffStat(path="a.py", op="edit", added=1, removed=1)
         self.add(ProposalStaged(proposal=proposal, summary="s", files=(stat,), calls=tuple(calls)))
         if self.chance(15):
             self.add(ProposalChanged(proposal=proposal, state="stale", reason="the file changed"))

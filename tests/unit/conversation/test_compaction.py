@@ -24,22 +24,22 @@ from app.conversation.events import (
 )
 from app.conversation.payload.compaction_plan import (
     INSTRUCTION,
-    ContextBudget,
+    CalibratedTokenEstimator,
+    CompactionBudget,
     PruneStep,
     SummariseStep,
-    TokenEstimateCalibrator,
     TruncateStep,
+    compaction_budget_if_needed,
     estimate_text_tokens,
     is_nearly_full,
-    make_context_budget,
     make_summary_payload,
-    plan_compaction,
+    plan_next_compaction_step,
 )
 from app.conversation.payload.history import HistoryOmissions, read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload, TokenUsage
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
 from tests.unit.conversation.validity import violations
 
@@ -69,7 +69,7 @@ class Log:
 
 
 def size(events: list[Event]) -> int:
-    return TokenEstimateCalibrator().count_tokens(project(events, EndpointProfile(), FACTS))
+    return CalibratedTokenEstimator().count_tokens(project(events, EndpointProfile(), FACTS))
 
 
 def make_room(
@@ -77,7 +77,9 @@ def make_room(
 ) -> list[PruneStep | SummariseStep | TruncateStep]:
     """Plan and carry out until nothing is left to do."""
     steps: list[PruneStep | SummariseStep | TruncateStep] = []
-    while step := plan_compaction(events, ContextBudget(size(events), target, None), summarise=summarise):
+    while step := plan_next_compaction_step(
+        events, CompactionBudget(size(events), target, None), summarise=summarise
+    ):
         steps.append(step)
         last = events[-1].id
         match step:
@@ -97,21 +99,21 @@ def make_room(
 )
 def test_room_is_needed_shortly_before_the_window_is_full(used: int, window: int | None, needed: bool) -> None:
     assert is_nearly_full(used, window) is needed
-    assert (make_context_budget(used, window) is not None) is needed
-    forced = make_context_budget(used, window, forced=True)
+    assert (compaction_budget_if_needed(used, window) is not None) is needed
+    forced = compaction_budget_if_needed(used, window, forced=True)
     assert forced is not None and forced.target < used
 
 
 def test_a_budget_plans_nothing_while_there_is_room() -> None:
     log = Log()
     log.turn("hello", "x" * 8_000)
-    assert plan_compaction(log.events, ContextBudget(100, 200, None)) is None
+    assert plan_next_compaction_step(log.events, CompactionBudget(100, 200, None)) is None
 
 
 def test_old_output_is_pruned_first_and_only_as_much_as_needed() -> None:
     log = Log()
     log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
-    step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) - 3_000, None))
+    step = plan_next_compaction_step(log.events, CompactionBudget(size(log.events), size(log.events) - 3_000, None))
     results = [event.id for event in log.events if isinstance(event, ToolResult)]
     assert isinstance(step, PruneStep) and step.results == tuple(results[:2])
     (step,) = make_room(log.events, size(log.events) // 2)
@@ -128,7 +130,7 @@ def test_pruned_output_is_not_pruned_again() -> None:
     log.turn("two", answer="y" * 8_000)
     (result,) = [event.id for event in log.events if isinstance(event, ToolResult)]
     log.add(ContentPruned(results=(result,)))
-    step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) // 2, None))
+    step = plan_next_compaction_step(log.events, CompactionBudget(size(log.events), size(log.events) // 2, None))
     assert isinstance(step, SummariseStep) and step.saved <= size(log.events)
 
 
@@ -143,19 +145,22 @@ def test_the_history_is_summarised_and_without_a_summary_truncated_if_it_does_no
     log = Log()
     for number in range(30):
         log.turn(f"question {number}", answer=f"answer {number} " + "y" * 2_000)
-    budget = ContextBudget(size(log.events), size(log.events) // 2, None)
-    with_summary, without = plan_compaction(log.events, budget), plan_compaction(log.events, budget, summarise=False)
+    budget = CompactionBudget(size(log.events), size(log.events) // 2, None)
+    with_summary, without = (
+        plan_next_compaction_step(log.events, budget),
+        plan_next_compaction_step(log.events, budget, summarise=False),
+    )
     assert isinstance(with_summary, SummariseStep)
     assert isinstance(without, TruncateStep)
     assert with_summary.upto == without.upto
     events, target = [*log.events], size(log.events) // 4
-    step = plan_compaction(events, ContextBudget(size(events), target, 128_000))
+    step = plan_next_compaction_step(events, CompactionBudget(size(events), target, 128_000))
     assert isinstance(step, SummariseStep)
     events.append(HistoryCompacted(id=events[-1].id + 1, upto=step.upto, summary="s" * 9_000, method="summary"))
     used = size(events)
     assert used > target
-    assert plan_compaction(events, ContextBudget(used, target, 128_000)) is None
-    assert isinstance(plan_compaction(events, ContextBudget(used, target, used)), TruncateStep)
+    assert plan_next_compaction_step(events, CompactionBudget(used, target, 128_000)) is None
+    assert isinstance(plan_next_compaction_step(events, CompactionBudget(used, target, used)), TruncateStep)
     (step,) = make_room(log.events, size(log.events) // 2)
     assert isinstance(step, SummariseStep)
     assert "answer 29" in str(project(log.events, EndpointProfile(), FACTS).messages)
@@ -203,9 +208,9 @@ def test_the_request_for_a_summary_begins_where_it_fits_and_is_far_smaller() -> 
         (long, 4_000, 8_000, 2_000, 8_000),
         (large, 1_000, 32_000, 0, min(0.8 * 32_000, size(large.events) / 10)),
     ):
-        step, budget = SummariseStep(log.events[-1].id, 0), ContextBudget(size(log.events), target, window)
+        step, budget = SummariseStep(log.events[-1].id, 0), CompactionBudget(size(log.events), target, window)
         payload = make_summary_payload(log.events, step, budget, EndpointProfile(), FACTS)
-        assert least < TokenEstimateCalibrator().count_tokens(payload) < most
+        assert least < CalibratedTokenEstimator().count_tokens(payload) < most
 
 
 def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
@@ -214,7 +219,7 @@ def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
     log.turn("go", text, text * 2)
     log.add(AssistantMessage(calls=(ToolCall(uid="x", wire_id="x", name="read_file", arguments=None),)))
     payload = make_summary_payload(
-        log.events, SummariseStep(log.events[-1].id, 0), ContextBudget(1_000, 500, None), EndpointProfile(), FACTS
+        log.events, SummariseStep(log.events[-1].id, 0), CompactionBudget(1_000, 500, None), EndpointProfile(), FACTS
     )
     short, long, _ = [message["content"] for message in payload.messages if message["role"] == "tool"]
     assert short == text and "[… " in long
@@ -222,7 +227,7 @@ def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
 
 def test_a_pending_proposal_survives_in_the_summary() -> None:
     log = Log()
-    stat = FileStat(path="a.py", op="edit", added=1, removed=1)
+    stat = FileDiffStat(path="a.py", op="edit", added=1, removed=1)
     log.add(ProposalStaged(proposal="P4", summary="rename it", files=(stat,), calls=()))
     log.turn("go", answer="y" * 20_000)
     log.turn("go on", answer="z" * 4_000)
@@ -245,7 +250,7 @@ def test_the_summary_request_is_valid_and_system(
     session: Simulation, profile: EndpointProfile, data: st.DataObject
 ) -> None:
     upto = data.draw(st.integers(1, session.events[-1].id))
-    budget = ContextBudget(1_000, 500, data.draw(st.sampled_from([None, 60, 400, 10_000])))
+    budget = CompactionBudget(1_000, 500, data.draw(st.sampled_from([None, 60, 400, 10_000])))
     payload = make_summary_payload(session.events, SummariseStep(upto, 0), budget, profile, FACTS)
     assert violations(payload.messages, rules_for(profile)) == []
     assert (payload.tool_choice == "none") is (profile.tool_choice_none != "rejected")
@@ -259,20 +264,20 @@ def test_the_summary_request_is_valid_and_system(
 PAYLOAD = Payload([{"role": "user", "content": "word " * 1000}], [])
 
 
-def counted(meter: TokenEstimateCalibrator, prompt_tokens: int) -> None:
+def counted(meter: CalibratedTokenEstimator, prompt_tokens: int) -> None:
     meter.apply(RequestSent(estimated_tokens=meter.count_tokens(PAYLOAD)))
     meter.apply(AssistantMessage(text="x", usage=TokenUsage(prompt_tokens=prompt_tokens)))
 
 
 def test_the_estimate_is_calibrated_by_counts_that_can_be_true() -> None:
-    meter = TokenEstimateCalibrator()
+    meter = CalibratedTokenEstimator()
     for count in (*[2_000] * 5, 1_000):
         counted(meter, count)
         assert meter.count_tokens(PAYLOAD) == pytest.approx(count, rel=0.01)
-    meter = TokenEstimateCalibrator()
+    meter = CalibratedTokenEstimator()
     counted(meter, 10)
-    assert meter.count_tokens(PAYLOAD) >= TokenEstimateCalibrator().count_tokens(PAYLOAD) / 2 - 1
-    meter = TokenEstimateCalibrator()
+    assert meter.count_tokens(PAYLOAD) >= CalibratedTokenEstimator().count_tokens(PAYLOAD) / 2 - 1
+    meter = CalibratedTokenEstimator()
     meter.apply(RequestSent(estimated_tokens=100))
     meter.apply(AssistantMessage(text="x"))
     assert meter.factor == 1.0
@@ -280,9 +285,11 @@ def test_the_estimate_is_calibrated_by_counts_that_can_be_true() -> None:
 
 def test_tools_and_calls_count_and_wide_characters_weigh_more() -> None:
     with_tools = Payload(PAYLOAD.messages, [{"type": "function", "function": {"name": "x" * 400}}])
-    assert TokenEstimateCalibrator().count_tokens(with_tools) > TokenEstimateCalibrator().count_tokens(PAYLOAD) + 100
+    assert (
+        CalibratedTokenEstimator().count_tokens(with_tools) > CalibratedTokenEstimator().count_tokens(PAYLOAD) + 100
+    )
     named = Payload([{**PAYLOAD.messages[0], "role": "r" * 400}], [])
-    assert TokenEstimateCalibrator().count_tokens(named) == TokenEstimateCalibrator().count_tokens(PAYLOAD), (
+    assert CalibratedTokenEstimator().count_tokens(named) == CalibratedTokenEstimator().count_tokens(PAYLOAD), (
         "who speaks is in what each message costs"
     )
     assert estimate_text_tokens("漢" * 100) > 2 * estimate_text_tokens("a" * 100)

@@ -18,12 +18,12 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.compaction_plan import (
-    ContextBudget,
+    CalibratedTokenEstimator,
+    CompactionBudget,
     PruneStep,
     SummariseStep,
-    TokenEstimateCalibrator,
     make_summary_payload,
-    plan_compaction,
+    plan_next_compaction_step,
 )
 from app.conversation.payload.projection import PayloadInputs, project
 from app.images.image import Image, join_quoted_names
@@ -136,8 +136,8 @@ def test_each_image_is_sent_or_named(
 
 def test_an_image_counts_for_its_pixels_and_not_for_its_bytes() -> None:
     large = PayloadInputs(PROMPT, [], images={"a" * 64: "A" * 4_000_000})
-    without = TokenEstimateCalibrator().count_tokens(payload_of(SHOWN, images_supported=False))
-    assert without + 1_000 < TokenEstimateCalibrator().count_tokens(payload_of(SHOWN, facts=large)) < without + 6_000
+    without = CalibratedTokenEstimator().count_tokens(payload_of(SHOWN, images_supported=False))
+    assert without + 1_000 < CalibratedTokenEstimator().count_tokens(payload_of(SHOWN, facts=large)) < without + 6_000
 
 
 SEEN = numbered(
@@ -152,7 +152,7 @@ SEEN = numbered(
 def test_the_oldest_image_goes_first_and_an_unseen_one_last() -> None:
     def next_step(*pruned: int, used: int = 6_000, target: int = 5_000, window: int | None = 100_000) -> object:
         events = [*SEEN, ContentPruned(id=6, images=pruned)] if pruned else SEEN
-        step = plan_compaction(events, ContextBudget(used, target, window), summarise=not pruned[1:])
+        step = plan_next_compaction_step(events, CompactionBudget(used, target, window), summarise=not pruned[1:])
         return step.images if isinstance(step, PruneStep) else step
 
     assert next_step(used=60_000, target=59_000) == (1,)
@@ -163,7 +163,7 @@ def test_the_oldest_image_goes_first_and_an_unseen_one_last() -> None:
 
 def test_a_summary_is_requested_without_images_and_names_them() -> None:
     asked = make_summary_payload(
-        SEEN, SummariseStep(4, 0), ContextBudget(1_000, 500, 100_000), EndpointProfile(), FACTS
+        SEEN, SummariseStep(4, 0), CompactionBudget(1_000, 500, 100_000), EndpointProfile(), FACTS
     )
     assert asked.images == () and '"old.png"' in str(asked.messages) and "images the user attached" in str(asked)
     cut = [*SEEN, HistoryCompacted(id=6, upto=4, summary="We looked.", method="summary")]

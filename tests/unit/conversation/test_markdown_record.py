@@ -19,7 +19,7 @@ from app.conversation.events import (
     ToolResult,
     UserNotice,
 )
-from app.conversation.markdown_export import export_markdown
+from app.conversation.markdown_export import format_session_as_markdown
 from app.conversation.proposal_reports import format_decision_facts
 
 
@@ -29,7 +29,7 @@ def test_the_record_shows_who_said_what_to_whom() -> None:
         UserNotice(text="The profile was corrected."),
         CallDenied(call="c1.0", asked="command", subject="make", feedback="Not now.\nUse ninja."),
     ]
-    record = export_markdown("Title", "model", events, {})
+    record = format_session_as_markdown("Title", "model", events, {})
     assert "> signoff → model (fact): P1 was undone." in record
     assert "> signoff → you: The profile was corrected." in record
     assert "## You denied a call" in record and "`make`. It did not run." in record
@@ -45,7 +45,7 @@ def test_the_record_shows_who_said_what_to_whom() -> None:
 def test_a_call_is_named_with_what_it_is_about(arguments: dict[str, Any] | None, target: str) -> None:
     call = ToolCall(uid="c1.0", name="a_tool", arguments=arguments)
     result = ToolResult(call="c1.0", outcome=CallOutcome.OK, text="x", summary="done")
-    record = export_markdown("Title", "model", [AssistantMessage(calls=(call,)), result], {})
+    record = format_session_as_markdown("Title", "model", [AssistantMessage(calls=(call,)), result], {})
     assert f"- a_tool{target}: ok, done" in record.splitlines()
 
 

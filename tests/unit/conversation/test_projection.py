@@ -29,12 +29,15 @@ from app.conversation.payload import tool_calls as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.projection import BRIDGE, PayloadInputs, project
 from app.llm.values.endpoint import EndpointProfile, tool_schema_key
-from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
+from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome, LineComment
 
 FACTS = PayloadInputs("prompt", [{"type": "function"}])
 HELLO = (UserMessage(text="hello"), TurnStarted(cause="message"))
 STAGED = ProposalStaged(
-    proposal="P1", summary="fix it", files=(FileStat(path="a.py", op="edit", added=2, removed=1),), calls=("c1.0",)
+    proposal="P1",
+    summary="fix it",
+    files=(FileDiffStat(path="a.py", op="edit", added=2, removed=1),),
+    calls=("c1.0",),
 )
 STOP = Intervention(kind=InterventionKind.STAGED, text="P1 is staged: stop", scope="request")
 

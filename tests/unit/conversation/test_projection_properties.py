@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.agent.context import ContextTokenCount
-from app.agent.gate import Gate, GatePolicy, UnansweredDenials
+from app.agent.context import ContextTokenEstimate
+from app.agent.gate import GatePolicy, StagingGate, UnansweredDenials
 from app.agent.turn_state import TurnState
 from app.conversation.events import (
     EVENT_JSON,
@@ -28,7 +28,11 @@ from app.conversation.events import (
     SideQuestion,
     UserMessage,
 )
-from app.conversation.payload.compaction_plan import ContextBudget, TokenEstimateCalibrator, plan_compaction
+from app.conversation.payload.compaction_plan import (
+    CalibratedTokenEstimator,
+    CompactionBudget,
+    plan_next_compaction_step,
+)
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideQuestionInputs, project
 from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
@@ -204,10 +208,10 @@ def _with_marks_for(event: Event) -> Event:
 
 def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event], data: st.DataObject) -> None:
     for fold in (
-        TokenEstimateCalibrator,
-        lambda: ContextTokenCount(TokenEstimateCalibrator()),
+        CalibratedTokenEstimator,
+        lambda: ContextTokenEstimate(CalibratedTokenEstimator()),
         TurnState,
-        lambda: Gate(GatePolicy()),
+        lambda: StagingGate(GatePolicy()),
         UnansweredDenials,
     ):
         with_them, without = fold(), fold()
@@ -216,8 +220,8 @@ def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event],
         for event in fewer:
             without.apply(event)
         assert _held(with_them) == _held(without)
-    budget = ContextBudget(used=2_000, target=data.draw(st.integers(0, 2_000)), window=2_000)
-    step, plain = plan_compaction(events, budget), plan_compaction(fewer, budget)
+    budget = CompactionBudget(used=2_000, target=data.draw(st.integers(0, 2_000)), window=2_000)
+    step, plain = plan_next_compaction_step(events, budget), plan_next_compaction_step(fewer, budget)
     assert type(step) is type(plain)
     if step is not None and plain is not None:
         assert step.saved == plain.saved
@@ -227,7 +231,7 @@ def _held(fold: Any) -> str:
     """All that a fold knows."""
     return str(
         {
-            name: value if not isinstance(value, TokenEstimateCalibrator) else value.factor
+            name: value if not isinstance(value, CalibratedTokenEstimator) else value.factor
             for name, value in vars(fold).items()
         }
     )
@@ -238,7 +242,7 @@ def _held(fold: Any) -> str:
 def test_cached_and_fresh_projections_are_equal(events: list[Event], data: st.DataObject) -> None:
     """A log grows event by event, while profile, prompt, model and images change now and then."""
     profile, facts = data.draw(profiles), replace(FACTS, images=CONTENTS)
-    kept, meter = CachedProjection(), TokenEstimateCalibrator()
+    kept, meter = CachedProjection(), CalibratedTokenEstimator()
     before: list[tuple[Payload, Payload]] = []
     length = 0
     while length < len(events):
@@ -269,7 +273,7 @@ def test_cached_and_fresh_projections_are_equal(events: list[Event], data: st.Da
         payload = kept.project(events[:length], profile, facts)
         assert payload == fresh
         assert json.dumps(payload.messages) == json.dumps(fresh.messages)
-        assert meter.count_tokens(payload) == TokenEstimateCalibrator().count_tokens(fresh)
+        assert meter.count_tokens(payload) == CalibratedTokenEstimator().count_tokens(fresh)
         before.append((payload, fresh))
     # What went out before is left as it was.
     assert all(payload == fresh for payload, fresh in before)

@@ -25,11 +25,11 @@ from app.conversation.events import Intervention, InterventionKind
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.render_trials import make_chat_template_trials
 from app.llm.capabilities.corrections import find_correction
-from app.llm.capabilities.template_check import ChatTemplateFinding, find_placement_kept_by_chat_template
+from app.llm.capabilities.template_check import ChatTemplateCheckResult, find_placement_kept_by_chat_template
 from app.llm.failures.failures import FailureDescriber
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
-from app.llm.wires.wire_registry import SentRequest
+from app.llm.wires.wire_registry import PreparedRequest
 from tests.unit.conversation.histories import PROMPT, Simulation, marks, sessions
 from tests.wire import templates
 from tests.wire.templates import Messages, Refused, Template
@@ -72,7 +72,7 @@ def real(path: Path) -> Template:
 
 
 @functools.cache
-def found(template: Template) -> ChatTemplateFinding:
+def found(template: Template) -> ChatTemplateCheckResult:
     """What a server that renders by this template lets the check find."""
 
     async def exchange(path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
@@ -104,7 +104,7 @@ def sent(template: Template, session: Simulation) -> tuple[EndpointProfile, Mess
     while True:
         payload = project(events, profile, FACTS)
         try:
-            return profile, payload.messages, template(SentRequest("m", profile, payload).make_body()["messages"])
+            return profile, payload.messages, template(PreparedRequest("m", profile, payload).make_body()["messages"])
         except Refused as words:
             document = json.dumps({"error": {"code": 500, "message": f"Jinja Exception: {words}"}})
             correction = find_correction(

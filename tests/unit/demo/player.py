@@ -10,10 +10,10 @@ from app.conversation.events import DecisionKind, ProposalDecided
 from app.conversation.proposal_reports import format_decision_facts
 from app.demo.demo_conversation import MODEL_ID
 from app.demo.demo_model import reply_to_request
-from app.demo.demo_server import DemoCompletion
+from app.demo.demo_server import DemoChatCompletion
 from app.llm.wires.wire import SystemItem
-from app.proposals.values.decision_facts import FileStat
-from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
+from app.proposals.values.decision_facts import FileDiffStat
+from app.tools.base.contract import PermissionAnswer, ToolCallNotPermitted, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft, nowhere
 
@@ -63,7 +63,7 @@ class Player:
     async def request(self, **more: Any) -> Response:
         """Send the messages, take the response into them and return it."""
         body = {"model": MODEL_ID, "messages": self.messages, "tools": TOOLS.schemas, **more}
-        (choice,) = DemoCompletion(body, reply_to_request(body)).to_json()["choices"]
+        (choice,) = DemoChatCompletion(body, reply_to_request(body)).to_json()["choices"]
         given = choice["message"]
         response = Response(given["content"] or "", given.get("tool_calls", []), choice["finish_reason"])
         message: dict[str, Any] = {"role": "assistant", "content": response.text}
@@ -103,7 +103,7 @@ class Player:
             return (
                 await Bench(self.draft.workspace, self.draft, PermissionAnswer(True)).call(name, **arguments)
             ).text
-        except (ToolError, CallRejected) as error:
+        except (ToolError, ToolCallNotPermitted) as error:
             return str(error)
 
     def _note(self, text: str, *, introduces: bool) -> None:
@@ -143,7 +143,7 @@ class Player:
         return await self.say(feedback)
 
     def _decided(self, decision: DecisionKind, feedback: str = "") -> None:
-        files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in self.staged)
+        files = tuple(FileDiffStat(path=path, op="edit", added=1, removed=1) for path in self.staged)
         event = ProposalDecided(proposal=f"P{self.proposals}", decision=decision, files=files, feedback=feedback)
         self._note(format_decision_facts(event), introduces=bool(feedback))
         self.draft = MemoryDraft(Workspace(self.folder))

@@ -12,7 +12,7 @@ from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.conversation.proposal_reports import format_decision_facts
 from app.demo.demo_conversation import MODEL_ID
 from app.demo.demo_model import reply_to_request
-from app.demo.demo_server import DemoCompletion
+from app.demo.demo_server import DemoChatCompletion
 from app.llm.wires.wire import SystemItem
 from tests.unit.tools.memory_draft import nowhere
 from tests.wire import strict
@@ -97,7 +97,7 @@ def test_every_valid_history_is_answered(messages: list[dict[str, Any]], tool_ch
         TOOLS.parse_arguments(call.name, call.arguments)
     if tool_choice == "none":
         assert not reply.calls
-    message = DemoCompletion(body, reply).to_json()["choices"][0]["message"]
+    message = DemoChatCompletion(body, reply).to_json()["choices"][0]["message"]
     results = [
         {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls", ())
     ]

@@ -14,7 +14,7 @@ from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.conversation.payload.history import INTERRUPTED
 from app.conversation.payload.projection import BRIDGE
 from app.conversation.payload.tool_calls import ABORTED_BEFORE
-from app.demo.demo_conversation import DemoCallWithResult, DemoReply, DemoToolResults, read_intent
+from app.demo.demo_conversation import DemoCallWithResult, DemoKnownFiles, DemoReply, read_intent
 from app.demo.demo_model import reply_to_request
 from app.proposals.values.models import FileChange, FileDiff, FileOperation, FileVersion, Hunk, Proposal
 from tests.unit.demo.player import TOOLS, Player
@@ -273,9 +273,9 @@ async def test_feedback_is_understood_behind_a_bridge(player: Player) -> None:
 
 def test_a_file_whose_beginning_was_not_read_is_unknown() -> None:
     page = DemoCallWithResult("c1", "read_file", {"path": "a.py", "start_line": 5}, "5\tfive\n6\tsix")
-    assert DemoToolResults([page]).texts == {}
+    assert DemoKnownFiles([page]).texts == {}
     whole = DemoCallWithResult("c2", "read_file", {"path": "a.py"}, "1\tone\n2\ttwo")
-    assert DemoToolResults([page, whole, page]).texts == {"a.py": "one\ntwo\n"}
+    assert DemoKnownFiles([page, whole, page]).texts == {"a.py": "one\ntwo\n"}
 
 
 async def test_a_program_that_asks_for_a_summary_gets_one(player: Player) -> None:

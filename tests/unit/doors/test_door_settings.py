@@ -83,7 +83,7 @@ def test_install_and_remove_restore_text(
 @given(values, layouts)
 def test_a_text_is_read_as_json_is(value: object, indent: int | str | None) -> None:
     text = json.dumps(value, indent=indent)
-    assert hook_installation.json_node_value(text, hook_installation.parse_json_text(text)) == value
+    assert hook_installation.json_node_value(text, hook_installation.parse_json_with_comments(text)) == value
 
 
 def test_order_comments_and_layout_stay() -> None:
@@ -179,7 +179,7 @@ def test_events_that_settings_of_an_earlier_release_lack_are_named(agent: Extern
 
 def test_comments_stand_anywhere() -> None:
     text = '{"a": [1, /* two */ 2, {"b": // three\n []}], // end\n "c": "// none"}'
-    assert hook_installation.json_node_value(text, hook_installation.parse_json_text(text)) == {
+    assert hook_installation.json_node_value(text, hook_installation.parse_json_with_comments(text)) == {
         "a": [1, 2, {"b": []}],
         "c": "// none",
     }
@@ -200,7 +200,7 @@ def test_comments_stand_anywhere() -> None:
 )
 def test_invalid_json_text_is_reported_with_its_position(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        hook_installation.parse_json_text(text)
+        hook_installation.parse_json_with_comments(text)
 
 
 @pytest.mark.parametrize(

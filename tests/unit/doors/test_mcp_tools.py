@@ -254,7 +254,7 @@ def test_a_defect_is_told_to_the_agent_and_the_next_call_works(host: Host, monke
         text, failed = host.edit("a.txt", "line 3\n", "x\n")
         assert failed and "nothing was staged or written: No module named" in text
     with monkeypatch.context() as patch:
-        patch.setattr(proposal_tools, "add_files_to_draft", broken)
+        patch.setattr(proposal_tools, "add_file_changes_to_draft", broken)
         text, failed = host.edit("a.txt", "line 3\n", "x\n")
         assert failed and "propose_edit failed: ZeroDivisionError: by nothing" in text
         assert "nothing was written" in text
@@ -263,17 +263,17 @@ def test_a_defect_is_told_to_the_agent_and_the_next_call_works(host: Host, monke
 
 
 def test_a_cancelled_call_stages_nothing(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    entered, go, draft_files = threading.Event(), threading.Event(), proposal_tools.add_files_to_draft
+    entered, go, draft_files = threading.Event(), threading.Event(), proposal_tools.add_file_changes_to_draft
 
     def slow(*arguments: Any) -> str:
         entered.set()
         go.wait(30)
         raise ToolError("It does not fit.")
 
-    monkeypatch.setattr(proposal_tools, "add_files_to_draft", slow)
+    monkeypatch.setattr(proposal_tools, "add_file_changes_to_draft", slow)
     first = host.begin_call("propose_edit", files=[{"path": "b.txt", "content": "x"}])
     entered.wait(30)
-    monkeypatch.setattr(proposal_tools, "add_files_to_draft", draft_files)
+    monkeypatch.setattr(proposal_tools, "add_file_changes_to_draft", draft_files)
     second = host.begin_call("propose_edit", files=[{"path": "c.txt", "content": "x"}])
     host.notify("notifications/cancelled", requestId=second)
     go.set()
@@ -446,14 +446,14 @@ def test_two_agents_on_one_file_stack_with_separate_gates(host: Host, root: Path
 
 
 def test_concurrent_calls_pass_once(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    both, draft_files = threading.Barrier(2), proposal_tools.add_files_to_draft
+    both, draft_files = threading.Barrier(2), proposal_tools.add_file_changes_to_draft
 
     def slow(*arguments: Any) -> str:
         with suppress(threading.BrokenBarrierError):
             both.wait(0.3)
         return draft_files(*arguments)
 
-    monkeypatch.setattr(proposal_tools, "add_files_to_draft", slow)
+    monkeypatch.setattr(proposal_tools, "add_file_changes_to_draft", slow)
     edits = [{"old": "line 3\n", "new": "x\n"}]
     names = [
         host.begin_call("propose_edit", files=[{"path": "a.txt", "edits": edits}, {"path": name, "content": "x"}])

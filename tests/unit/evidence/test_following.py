@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.evidence.evidence_runner import EvidenceRunner, ReportEvidence
-from app.automation.evidence.evidence_scheduler import EvidenceScheduler, HunkExclusions
-from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
+from app.automation.evidence.evidence_runner import HunkTestEvidenceCollector, ReportEvidence
+from app.automation.evidence.evidence_scheduler import HunkExclusions, HunkTestEvidenceScheduler
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.config.settings import CheckTable
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
@@ -23,7 +23,7 @@ def proposal(number: int = 1, **more: object) -> Proposal:
     return Proposal.model_validate({**values, **more})
 
 
-class Runner(EvidenceRunner):
+class Runner(HunkTestEvidenceCollector):
     """Finds one mark, and goes on as long as it is not let go."""
 
     def __init__(self) -> None:
@@ -39,17 +39,17 @@ class Runner(EvidenceRunner):
         seconds: float,
         tell: ReportEvidence = lambda found: None,
         wait_for_quiet: object = None,
-    ) -> ProposalEvidence:
+    ) -> ProposalTestEvidence:
         self.running.append(proposal_id)
-        found = ProposalEvidence(proposal_id, 1, marks=self.first, tree="t", is_running=True)
+        found = ProposalTestEvidence(proposal_id, 1, marks=self.first, tree="t", is_running=True)
         tell(found)
         try:
             await self.go.wait()
         finally:
             self.running.remove(proposal_id)
-        return ProposalEvidence(proposal_id, 1, marks={"h": MARK}, tree="t")
+        return ProposalTestEvidence(proposal_id, 1, marks={"h": MARK}, tree="t")
 
-    async def is_current(self, found: ProposalEvidence) -> bool:
+    async def is_current(self, found: ProposalTestEvidence) -> bool:
         return False
 
 
@@ -59,8 +59,8 @@ class Scene:
     def __init__(self) -> None:
         self.runner = Runner()
         self.chosen: HunkExclusions = None
-        self.said: dict[str, ProposalEvidence] = {}
-        self.follower = EvidenceScheduler(
+        self.said: dict[str, ProposalTestEvidence] = {}
+        self.follower = HunkTestEvidenceScheduler(
             self.runner,
             lambda: (CHECK,),
             lambda: 60,
@@ -81,7 +81,7 @@ async def scene() -> Scene:
 
 
 def passed() -> ProposalChecks:
-    result = CheckResult("tests", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED))
+    result = ProposalCheckResult("tests", CheckState.PASSED, outcome=CheckRunResult(CheckState.PASSED))
     return ProposalChecks("P1", 1, (result,))
 
 
@@ -135,8 +135,8 @@ async def test_a_decision_ends_the_tests(scene: Scene) -> None:
 
 
 async def test_a_passed_check_with_the_setting_starts_the_collection(scene: Scene) -> None:
-    red = CheckResult("tests", CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED))
-    old = CheckResult("tests", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED), stale="before")
+    red = ProposalCheckResult("tests", CheckState.FAILED, outcome=CheckRunResult(CheckState.FAILED))
+    old = ProposalCheckResult("tests", CheckState.PASSED, outcome=CheckRunResult(CheckState.PASSED), stale="before")
     for result in (red, old):
         scene.follower.start_after_checks(ProposalChecks("P1", 1, (result,)))
     scene.follower.start_after_checks(ProposalChecks("P1", 2, passed().results))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.automation.check_results import CheckOutcome, CheckState
+from app.automation.check_results import CheckRunResult, CheckState
 from app.automation.evidence.suite_outcome import SuiteOutcome, read_suite_outcome
 from app.automation.tool_reports import ToolReportError, iterate_xml_elements
 
@@ -17,8 +17,8 @@ more">E</failure></testcase>
 </testsuite></testsuites>"""
 
 
-def failed(output: str, code: int = 1) -> CheckOutcome:
-    return CheckOutcome(CheckState.FAILED, code, 1.0, output)
+def failed(output: str, code: int = 1) -> CheckRunResult:
+    return CheckRunResult(CheckState.FAILED, code, 1.0, output)
 
 
 def test_a_report_gives_the_test_ids_of_pytest() -> None:
@@ -111,4 +111,4 @@ def test_only_load_failures_give_no_evidence() -> None:
 def test_earlier_failures_and_unfinished_runs_are_not_new_failures() -> None:
     before = named({"a": "x"}, "b")
     assert named({"a": "x", "b": "y"}).new_failures(before) == ("b",)
-    assert read_suite_outcome(CheckOutcome(CheckState.TIMED_OUT, seconds=60), b"").problem == "no end after 60 s"
+    assert read_suite_outcome(CheckRunResult(CheckState.TIMED_OUT, seconds=60), b"").problem == "no end after 60 s"

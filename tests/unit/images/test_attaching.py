@@ -15,7 +15,7 @@ from app.images.image import (
     image_refusal_reason,
     parse_image_header,
 )
-from app.images.image_files import ImageFiles, ImageNotAttached, MentionedImage
+from app.images.image_files import ImageFileLoader, ImageNotAttached, MentionedImage
 from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
 from app.workspace.paths import Workspace
 from tests.unit.images.pictures import gif, jpeg, png, webp
@@ -30,15 +30,15 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def files(root: Path) -> ImageFiles:
-    return ImageFiles(Workspace(root))
+def files(root: Path) -> ImageFileLoader:
+    return ImageFileLoader(Workspace(root))
 
 
-def mentioned(files: ImageFiles, *paths: str, dropped: bool = False) -> list[MentionedImage]:
+def mentioned(files: ImageFileLoader, *paths: str, dropped: bool = False) -> list[MentionedImage]:
     return files.find_mentioned(Mention(path, dropped) for path in paths)
 
 
-def test_an_image_of_the_workspace_is_sent_however_it_is_named(files: ImageFiles, root: Path) -> None:
+def test_an_image_of_the_workspace_is_sent_however_it_is_named(files: ImageFileLoader, root: Path) -> None:
     (root / "latest.png").symlink_to("shot.png")
     for path in ("shot.png", "./shot.png", str(root / "shot.png"), "latest.png"):
         (candidate,) = mentioned(files, path)
@@ -48,7 +48,7 @@ def test_an_image_of_the_workspace_is_sent_however_it_is_named(files: ImageFiles
             assert candidate == MentionedImage("shot.png", "") and image.name == "shot.png"
 
 
-def test_the_bytes_tell_and_not_the_name_and_other_files_are_only_named(files: ImageFiles, root: Path) -> None:
+def test_the_bytes_tell_and_not_the_name_and_other_files_are_only_named(files: ImageFileLoader, root: Path) -> None:
     (root / "photo.png").write_bytes(jpeg(30, 20))
     (root / "no-ending").write_bytes(gif(30, 20))
     found = mentioned(files, "photo.png", "no-ending")
@@ -73,7 +73,7 @@ def test_the_bytes_tell_and_not_the_name_and_other_files_are_only_named(files: I
         ("/dev/zero.png", "There is no /dev/zero.png."),
     ],
 )
-def test_a_file_that_is_no_image_is_refused(files: ImageFiles, root: Path, path: str, reason: str) -> None:
+def test_a_file_that_is_no_image_is_refused(files: ImageFileLoader, root: Path, path: str, reason: str) -> None:
     (root / "folder.png").mkdir()
     os.mkfifo(root / "pipe.png")
     (root / "text.png").write_text("hello")
@@ -89,7 +89,7 @@ def test_a_file_that_is_no_image_is_refused(files: ImageFiles, root: Path, path:
     assert said == reason or (path.startswith("\x1b") and "␛[2J" in said)
 
 
-def test_pipes_and_devices_outside_are_not_waited_for(files: ImageFiles, tmp_path: Path) -> None:
+def test_pipes_and_devices_outside_are_not_waited_for(files: ImageFileLoader, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
     with pytest.raises(ImageNotAttached, match=r"pipe\.png is no regular file"):
         mentioned(files, str(tmp_path / "pipe.png"), dropped=True)
@@ -104,7 +104,9 @@ def test_pipes_and_devices_outside_are_not_waited_for(files: ImageFiles, tmp_pat
         (png(30, 20)[:40], "chat", "cut off or damaged"),
     ],
 )
-def test_unsupported_images_are_refused(files: ImageFiles, root: Path, data: bytes, wire: str, reason: str) -> None:
+def test_unsupported_images_are_refused(
+    files: ImageFileLoader, root: Path, data: bytes, wire: str, reason: str
+) -> None:
     (root / "shot.png").write_bytes(data)
     (candidate,) = mentioned(files, "shot.png")
     with pytest.raises(ImageNotAttached, match=reason):
@@ -114,7 +116,7 @@ def test_unsupported_images_are_refused(files: ImageFiles, root: Path, data: byt
     assert limits == {"chat": "", "anthropic": "has 4.5 MB, and at most 3.9 MB are accepted"}
 
 
-def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path) -> None:
+def test_a_huge_file_is_refused_without_being_read(files: ImageFileLoader, root: Path) -> None:
     with (root / "huge.png").open("wb") as out:
         out.write(png()[:30])
         out.truncate(200_000_000)
@@ -127,14 +129,14 @@ def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path
         files.load(candidate, "chat")
 
 
-def test_a_message_takes_a_limited_number_of_images(files: ImageFiles, root: Path) -> None:
+def test_a_message_takes_a_limited_number_of_images(files: ImageFileLoader, root: Path) -> None:
     for number in range(11):
         (root / f"{number}.png").write_bytes(png())
     with pytest.raises(ImageNotAttached, match="at most 10 images, and this one has 11"):
         mentioned(files, *(f"{number}.png" for number in range(11)))
 
 
-def test_doubtful_images_are_asked_about(files: ImageFiles, root: Path, tmp_path: Path) -> None:
+def test_doubtful_images_are_asked_about(files: ImageFileLoader, root: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.png").write_bytes(png())
     (root / ".ssh").mkdir()
     (root / ".ssh/code.png").write_bytes(png())
@@ -148,7 +150,7 @@ def test_doubtful_images_are_asked_about(files: ImageFiles, root: Path, tmp_path
     assert mentioned(files, "innocent.png")[0].confirmation_reason == "it is the same file as .ssh/code.png"
 
 
-def test_a_file_given_as_an_image_must_be_an_image(files: ImageFiles, root: Path) -> None:
+def test_a_file_given_as_an_image_must_be_an_image(files: ImageFileLoader, root: Path) -> None:
     (root / "a.py").write_text("print()")
     assert files.find_named([str(root / "shot.png")]) == [Mention(str(root / "shot.png"), dropped=True)]
     for path, reason in (("a.py", "is no PNG, JPEG, GIF or WebP"), ("missing.txt", "is no PNG")):
@@ -156,7 +158,7 @@ def test_a_file_given_as_an_image_must_be_an_image(files: ImageFiles, root: Path
             files.find_named([str(root / path)])
 
 
-def test_a_paste_is_taken_for_images_only_if_all_parts_are_images(files: ImageFiles, root: Path) -> None:
+def test_a_paste_is_taken_for_images_only_if_all_parts_are_images(files: ImageFileLoader, root: Path) -> None:
     (root / "two words.png").write_bytes(png())
     (root / "a.py").write_text("print()")
     assert files.parse_pasted_image_paths(f"'{root}/two words.png'") == ["two words.png"]

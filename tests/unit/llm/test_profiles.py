@@ -7,8 +7,8 @@ import pytest
 
 from app.llm.capabilities.profiles import (
     DEFAULT_PROFILES,
+    InvalidProfileSetting,
     LearnedProfile,
-    ProfileError,
     find_server_kind,
     profile_cache_key,
     read_learned_fields,
@@ -134,5 +134,5 @@ def test_profile_of_another_version_does_no_harm(stored: dict[str, Any]) -> None
     ("overrides", "words"), [({"mid_sytem": "inline"}, "mid_sytem"), ({"tool_id": 7}, "tool_id")]
 )
 def test_a_wrong_setting_is_named(overrides: dict[str, Any], words: str) -> None:
-    with pytest.raises(ProfileError, match=words):
+    with pytest.raises(InvalidProfileSetting, match=words):
         resolve_profile("http://x/v1", "m", overrides=overrides)

@@ -10,7 +10,7 @@ from app.copies import replace
 from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.model_list import parse_model_list
 from app.llm.failures.request_errors import Failure, FailureKind
-from app.llm.values.endpoint import EndpointProfile, host_and_port, is_private, parse_base_url
+from app.llm.values.endpoint import EndpointProfile, host_and_port, is_private, split_base_url_and_secrets
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemItem, UserItem
 from app.llm.wires.wire_registry import WIRES
@@ -113,7 +113,7 @@ WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
     ],
 )
 def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -> None:
-    address = parse_base_url(given_url)
+    address = split_base_url_and_secrets(given_url)
     assert (address.url, address.url_without_query) == (url, bare)
     assert query.items() <= address.query.items()
     assert bool(address.authorization) == ("u:p@x" in given_url)

@@ -12,7 +12,7 @@ import pytest
 
 from app.proposals.files.filesystem import PosixFilesystem, exchange_names, move_to_free_name
 from app.proposals.files.overlay import ContentStore
-from app.proposals.journal.apply import check_record_against_disk
+from app.proposals.journal.apply import check_record_and_add_identities
 from app.proposals.journal.journal import PathTransition, plan_journal_record
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileOperation, ProposalState
@@ -380,16 +380,16 @@ def test_a_plan_is_not_started_on_a_changed_file(bench: Make) -> None:
     disk = PosixFilesystem(site.root, 4096)
     step = PathTransition("a.txt", contents.add(b"one\n", 0o644), contents.add(b"two\n", 0o644))
     record = plan_journal_record(disk, "apply", site.edit("a.txt", ("one", "two")), [step])
-    check_record_against_disk(site.workspace, disk, contents, record, [step])
+    check_record_and_add_identities(site.workspace, disk, contents, record, [step])
     (site.root / "a.txt").rename(site.root / "b.txt")
     (site.root / "a.txt").symlink_to("b.txt")
     with pytest.raises(ApplyFailed, match="reached through a link now"):
-        check_record_against_disk(site.workspace, disk, contents, record, [step])
+        check_record_and_add_identities(site.workspace, disk, contents, record, [step])
     (site.root / "a.txt").unlink()
     for theirs in ({}, {"a.txt": b"theirs\n"}):
         site.put(**theirs)
         with pytest.raises(ApplyFailed, match="changed on disk at this moment"):
-            check_record_against_disk(site.workspace, disk, contents, record, [step])
+            check_record_and_add_identities(site.workspace, disk, contents, record, [step])
 
 
 def test_folders_may_lie_in_each_other_deeper_than_calls(bench: Make) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from app.proposals.decide.commit_trailers import commit_proposal
-from app.proposals.files.filesystem import OPEN_FOLDERS, FileNode, PosixFilesystem
+from app.proposals.files.filesystem import OPEN_FOLDERS, LstatResult, PosixFilesystem
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ApplyFailed, CommitFailed, DiskFailed, RecoveryNeeded, UndoConflict
 from app.sandbox.captured_changes import FileOrLink, PathChange
@@ -50,7 +50,7 @@ class Awkward(PosixFilesystem):
         self._begin("remove", path)
         super().remove(path)
 
-    def stat_node(self, path: str) -> FileNode | None:
+    def stat_node(self, path: str) -> LstatResult | None:
         if self.fails and ".signoff-" in path:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return super().stat_node(path)

@@ -8,7 +8,7 @@ import pytest
 from app.agent.side_questions import format_hunk, format_lines_around_hunk
 from app.conversation.payload.compaction_plan import clip_middle
 from app.proposals.decide.decision_outcomes import describe_hunk_outcomes, make_decision_scope
-from app.proposals.files.file_changes import count_lines, file_operation
+from app.proposals.files.file_changes import count_added_and_removed_lines, file_operation
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore
 from app.proposals.locate.matching import TextReplacement
@@ -22,7 +22,7 @@ from app.proposals.values.proposal_errors import (
     ProposalError,
     UnknownHunk,
     UnknownProposal,
-    shorten_bytes,
+    shorten_to_byte_limit,
 )
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage import StorageError
@@ -409,8 +409,12 @@ def test_changed_content_is_an_edit_whatever_the_mode() -> None:
     text, binary, program = contents.add(b"a\n", 0o644), contents.add(b"\0\n", 0o644), contents.add(b"b\n", 0o755)
     assert file_operation("", text, program) is FileOperation.EDIT
     assert file_operation("", text, text.model_copy(update={"mode": 0o755})) is FileOperation.MODE
-    assert count_lines(contents, text, program) == (1, 1)
-    assert count_lines(contents, text, binary) == count_lines(contents, binary, None) == (0, 0)
+    assert count_added_and_removed_lines(contents, text, program) == (1, 1)
+    assert (
+        count_added_and_removed_lines(contents, text, binary)
+        == count_added_and_removed_lines(contents, binary, None)
+        == (0, 0)
+    )
 
 
 def test_content_that_could_not_be_written_is_written_by_the_next_save() -> None:
@@ -438,5 +442,5 @@ def test_binary_files_left_out_of_a_patch_are_named() -> None:
 
 def test_only_a_long_refusal_is_shortened() -> None:
     assert EditRefused("No.", "Try again.").message == "No. Try again."
-    assert shorten_bytes("é" * 10, 20) == "é" * 10
-    assert shorten_bytes("é" * 10, 19) == "é" * 6 + "\n[cut]"
+    assert shorten_to_byte_limit("é" * 10, 20) == "é" * 10
+    assert shorten_to_byte_limit("é" * 10, 19) == "é" * 6 + "\n[cut]"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.proposals.text.diff import LineChange
 from app.proposals.text.line_comparison import Ranges, changed_words
-from widgets.diff.white_space import are_equal_ignoring_space, find_non_space_changes, whitespace_rules
+from widgets.diff.white_space import are_equal_ignoring_space, split_off_space_changes, whitespace_rules
 
 SAME = [
     ("a.go", "\tx := 1", "    x := 1"),
@@ -74,7 +74,7 @@ LINES = st.lists(st.sampled_from(["a", " a", "a ", "b(c)", "b( c )", "", "  ", "
 @given(st.sampled_from(["a.go", "a.py"]), LINES, LINES)
 def test_shown_and_hidden_parts_make_up_the_whole_hunk(path: str, old: list[str], new: list[str]) -> None:
     meaning = whitespace_rules(path)
-    rest = find_non_space_changes(old, new, meaning)
+    rest = split_off_space_changes(old, new, meaning)
     if rest is None:
         return
     at_old = at_new = pairs = 0
@@ -95,9 +95,9 @@ def test_hunk_is_whole_unless_space_changes_are_hidden() -> None:
         (["a", " b"], ["c", "b"], ((LineChange(0, 2, 0, 2),), 0, 1)),
         (["a ", " b"], ["a", "b"], ([LineChange(1, 2, 1, 2)], 1, 1)),
     ):
-        assert find_non_space_changes(old, new, whitespace_rules("a.py")) == rest
-    assert find_non_space_changes(["a "], ["a"], whitespace_rules("a.csv")) is None
-    assert find_non_space_changes([], ["a"], whitespace_rules("a.go")) is None
+        assert split_off_space_changes(old, new, whitespace_rules("a.py")) == rest
+    assert split_off_space_changes(["a "], ["a"], whitespace_rules("a.csv")) is None
+    assert split_off_space_changes([], ["a"], whitespace_rules("a.go")) is None
 
 
 def test_comparing_a_long_line_of_quotes_takes_linear_time() -> None:

@@ -14,7 +14,7 @@ from unidiff.patch import PatchSet
 
 from app.proposals.decide.patch_export import (
     MAX_CHECKED_PATCH_CHARACTERS,
-    PatchFile,
+    FileToDiff,
     check_patch_roundtrip,
     has_hunks,
     render_diff,
@@ -52,8 +52,8 @@ class Case:
     new: bytes | None
 
     @property
-    def file(self) -> PatchFile:
-        return PatchFile(self.new_path, self.old, self.new, old_path=self.path if self.new_path != self.path else "")
+    def file(self) -> FileToDiff:
+        return FileToDiff(self.new_path, self.old, self.new, old_path=self.path if self.new_path != self.path else "")
 
 
 @st.composite
@@ -163,13 +163,13 @@ def test_a_change_set_of_several_files(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
     text = render_diff(
         [
-            PatchFile("a", b"one\n", b"two\n"),
-            PatchFile("new", None, b"n", new_mode=0o755),
-            PatchFile("empty", None, b""),
-            PatchFile("gone", b"x\n", None),
-            PatchFile("run", b"#!\n", b"#!\n", new_mode=0o755),
-            PatchFile("to/moved", b"same\n", b"same\n", old_path="moved"),
-            PatchFile("same", b"s\n", b"s\n"),
+            FileToDiff("a", b"one\n", b"two\n"),
+            FileToDiff("new", None, b"n", new_mode=0o755),
+            FileToDiff("empty", None, b""),
+            FileToDiff("gone", b"x\n", None),
+            FileToDiff("run", b"#!\n", b"#!\n", new_mode=0o755),
+            FileToDiff("to/moved", b"same\n", b"same\n", old_path="moved"),
+            FileToDiff("same", b"s\n", b"s\n"),
         ]
     )
     run(["git", "apply", "--check"], tmp_path, text)
@@ -203,7 +203,7 @@ def test_binary_content_is_a_patch_for_git(tmp_path: Path, old: bytes | None, ne
 def test_hundreds_of_hunks_come_back() -> None:
     old = [b"line %d\n" % number for number in range(4_000)]
     new = [line.upper() if number % 8 == 0 else line for number, line in enumerate(old)]
-    text = render_diff([PatchFile("f", b"".join(old), b"".join(new))])
+    text = render_diff([FileToDiff("f", b"".join(old), b"".join(new))])
     (file,) = parse_patch_text(text)
     assert len(file.hunks) == 500
     result, matches = apply_file_patch(Document(b"".join(old)), file)
@@ -235,5 +235,5 @@ def test_a_patch_with_another_meaning_is_not_exported_unless_it_is_huge() -> Non
         "--- a/f\n+++ b/f\n@@ -2 +2 @@\n-a\n+b\n",
     ):
         with pytest.raises(UnexportablePatch):
-            check_patch_roundtrip(text, [PatchFile("f", b"a\n", b"b\n")])
-    check_patch_roundtrip("x" * (MAX_CHECKED_PATCH_CHARACTERS + 1), [PatchFile("f", b"a\n", b"b\n")])
+            check_patch_roundtrip(text, [FileToDiff("f", b"a\n", b"b\n")])
+    check_patch_roundtrip("x" * (MAX_CHECKED_PATCH_CHARACTERS + 1), [FileToDiff("f", b"a\n", b"b\n")])

@@ -11,7 +11,7 @@ import pytest
 from app.sandbox import overlay_layer, workspace_backup
 from app.sandbox import sandbox as choosing
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import SandboxMode, SandboxProbeResult, SandboxRun, landlock_version
+from app.sandbox.confinement import SandboxedWorkspace, SandboxMode, SandboxProbeResult, landlock_version
 from app.sandbox.run_folders import remove_stale_folders, remove_tree, temporary_run_folder
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import PermissionAnswer
@@ -28,7 +28,7 @@ async def sandbox_of(root: Path, way: SandboxMode) -> Sandbox:
     return sandbox
 
 
-async def printed(run: SandboxRun, command: str) -> str:
+async def printed(run: SandboxedWorkspace, command: str) -> str:
     parts: list[bytes] = []
     await run.execute(shell(f"exec 2>&1\n{command}"), folder=".", seconds=30, output=parts.append)
     return b"".join(parts).decode()

@@ -16,7 +16,7 @@ import pytest
 from app.sandbox import run_folders as caches_module
 from app.sandbox.confinement import AllowedCommandResources, SandboxMode, can_block_abstract_sockets
 from app.sandbox.outside_access import find_outside_access
-from app.sandbox.run_folders import CACHE_FOLDER, prune_cache_layers
+from app.sandbox.run_folders import CACHE_FOLDER, prune_kept_cache_overlays
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_both_modes import printed
@@ -77,8 +77,8 @@ async def test_kept_caches_are_emptied_when_old_or_on_request(home: Path, monkey
             return await printed(run, f"{command}; cat ~/.cache/new 2>/dev/null || echo none")
 
     assert await has("echo x > ~/.cache/new") == "x\n"
-    assert prune_cache_layers(kept, everything=False) == 0 and await has(":") == "x\n"
-    assert prune_cache_layers(kept, everything=True) > 0 and await has(":") == "none\n"
+    assert prune_kept_cache_overlays(kept, everything=False) == 0 and await has(":") == "x\n"
+    assert prune_kept_cache_overlays(kept, everything=True) > 0 and await has(":") == "none\n"
     assert await has("echo x > ~/.cache/new") == "x\n"
     with monkeypatch.context() as older:
         older.setattr(caches_module, "MAX_LAYER_BYTES", 0)
@@ -106,13 +106,13 @@ async def test_caches_that_a_running_command_uses_are_not_pruned(home: Path, mon
         await asyncio.to_thread((shared / "ready").read_bytes)
         second = sandbox_in(home, permissions)
         await second.probe()
-        assert prune_cache_layers(kept, everything=True) == 0
+        assert prune_kept_cache_overlays(kept, everything=True) == 0
         async with second.open_run({}, keep_files=True) as beside:
             assert "No such file" in await printed(beside, "cat ~/.cache/uv/a; echo 3 > ~/.cache/uv/a")
         await asyncio.to_thread((shared / "go").write_bytes, b"\n")
         assert (await running).split() == ["1", "2"]
         assert await printed(run, "cat ~/.cache/uv/a") == "1\n2\n"
-    assert prune_cache_layers(kept, everything=False) > 0, "nobody uses it any more"
+    assert prune_kept_cache_overlays(kept, everything=False) > 0, "nobody uses it any more"
     assert not list((home / ".cache/uv").iterdir())
 
 

@@ -18,9 +18,9 @@ from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import AllowedCommandResources
 from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent_process
 from app.sandbox.outside_access import find_outside_access
-from app.sandbox.overlay_layer import LayerFolders, PersistentOverlay
+from app.sandbox.overlay_layer import OverlayFolders, PersistentOverlay
 from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
-from app.sandbox.run_folders import FileVersionsNotWrittenBack, make_cache_layers
+from app.sandbox.run_folders import FileVersionsNotWrittenBack, create_cache_overlay_folders
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.unit.tools.processes import new_mark, running
@@ -171,7 +171,9 @@ async def test_a_pipe_held_open_is_not_read_forever(tmp_path: Path, monkeypatch:
 async def test_file_gone_with_its_folder_is_not_reported(tmp_path: Path) -> None:
     (tmp_path / "workspace/d").mkdir(parents=True)
     (tmp_path / "run/upper").mkdir(parents=True)
-    folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, make_cache_layers(tmp_path / "caches"))
+    folders = OverlayFolders(
+        tmp_path / "run", tmp_path / "run/upper", tmp_path, create_cache_overlay_folders(tmp_path / "caches")
+    )
     kept = FileVersionsNotWrittenBack(tmp_path / "kept")
     may = find_outside_access(AllowedCommandResources(), ())
     layer = PersistentOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, process_limits(), {})

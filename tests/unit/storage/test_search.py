@@ -20,7 +20,7 @@ from app.conversation.events import (
     ToolResult,
     UserMessage,
 )
-from app.proposals.values.decision_facts import FileStat, LineComment
+from app.proposals.values.decision_facts import FileDiffStat, LineComment
 from app.storage import StorageError, session_search
 from app.storage.database import MIGRATIONS, Database
 from app.storage.process_coordination import DatabaseChangeSignal
@@ -65,7 +65,7 @@ EVENTS: dict[str, tuple[Event, str]] = {
         ProposalStaged(
             proposal="P7",
             summary="Bound the loop",
-            files=(FileStat(path="app/client.py", op="edit", added=1, removed=0),),
+            files=(FileDiffStat(path="app/client.py", op="edit", added=1, removed=0),),
             calls=(),
         ),
         "client.py bound",

@@ -18,7 +18,12 @@ from app.sandbox.environment import command_environment
 from app.sandbox.process import MARKER_VARIABLE
 from app.tools.base.contract import PermissionAnswer
 from app.tools.command import command_result
-from app.tools.command.command_result import HeadAndTailBuffer, PlainTextDecoder, ThrottledOutput, remove_overwritten
+from app.tools.command.command_result import (
+    HeadAndTailBuffer,
+    PlainTextDecoder,
+    ThrottledOutput,
+    remove_text_overwritten_by_cr,
+)
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft, Report
 
@@ -41,7 +46,7 @@ def test_the_text_is_the_same_wherever_the_output_is_cut() -> None:
 def test_unfinished_sequences_delay_limited_text_and_take_linear_time() -> None:
     assert len(PlainTextDecoder().feed(b"\x1b]0;" + b"x" * 2000)) > 1000
     for piece in (b"\x1b]", b"\xc2\x90", b"\x1b[", b"\x1bP\x1b", b"\r"):
-        remove_overwritten(PlainTextDecoder().feed(piece * 200_000))
+        remove_text_overwritten_by_cr(PlainTextDecoder().feed(piece * 200_000))
 
 
 @given(st.lists(st.text(alphabet="ab\n", max_size=40), max_size=20), st.integers(0, 20), st.integers(0, 20))
@@ -70,7 +75,7 @@ def test_head_and_tail_are_kept_and_the_rest_is_counted(pieces: list[str], head:
     ],
 )
 def test_overwritten_lines_are_removed(text: str, expected: str) -> None:
-    assert remove_overwritten(text) == expected
+    assert remove_text_overwritten_by_cr(text) == expected
 
 
 async def test_live_output_is_joined_and_complete_and_arrives_without_a_flush() -> None:

@@ -11,7 +11,7 @@ from app.tools.command.command_result import (
     SOCKETS_NOTE,
     TERMINALS_NOTE,
     command_permission_notes,
-    describe_sandbox,
+    describe_how_commands_run,
     sandbox_failure_notes,
 )
 
@@ -35,7 +35,7 @@ def test_the_notes_name_how_a_command_runs_and_why(way: SandboxMode) -> None:
     notes = notes_of(probe, "~/.foo")
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
     assert "~/.foo" in " ".join(notes)
-    for said in (" ".join(notes), describe_sandbox(probe)):
+    for said in (" ".join(notes), describe_how_commands_run(probe)):
         assert ("the reason" in said) is (way is not SandboxMode.OVERLAY)
 
 
@@ -126,4 +126,4 @@ def test_failures_name_missing_sockets_and_terminals(printed: str, code: int, re
 
 def test_the_doctor_reports_that_commands_are_refused() -> None:
     probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", refusal="as root")
-    assert describe_sandbox(probe) == "do not run: as root"
+    assert describe_how_commands_run(probe) == "do not run: as root"

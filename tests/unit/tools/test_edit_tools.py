@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from app.proposals.values.proposal_errors import EditRefused
-from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
+from app.tools.base.contract import PermissionAnswer, ToolCallNotPermitted, ToolError
 from tests.unit.tools.memory_draft import Bench, File, Report, Stat
 
 
@@ -77,7 +77,7 @@ async def test_an_edit_of_a_secret_asks_too(bench: Bench) -> None:
     put(bench, ".env", "KEY=hunter2\n")
     put(bench, ".npmrc", "//example.invalid/:_authToken=hunter2\n")
     for name, arguments in SECRET_CALLS:
-        with pytest.raises(CallRejected) as raised:
+        with pytest.raises(ToolCallNotPermitted) as raised:
             await bench.call(name, **arguments)
         assert "hunter2" not in str(raised.value)
         assert (bench.draft.held, bench.draft.patches) == ({}, []), (name, arguments)

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from app.tools import file_tools
-from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
+from app.tools.base.contract import PermissionAnswer, ToolCallNotPermitted, ToolError
 from tests.unit.tools.memory_draft import Bench
 
 
@@ -151,7 +151,7 @@ async def test_refusals_say_what_is_wrong(bench: Bench, arguments: dict[str, obj
 async def test_a_secret_is_shown_only_after_a_yes(bench: Bench, path: str, content: str) -> None:
     put(bench, path, content)
     bench.answer = PermissionAnswer(False, feedback="use the sample\nin docs")
-    with pytest.raises(CallRejected) as raised:
+    with pytest.raises(ToolCallNotPermitted) as raised:
         await bench.call("read_file", path=path)
     assert "hunter2" not in str(raised.value)
     assert "use the sample" not in str(raised.value), "the user's words are recorded as such, beside the result"
@@ -170,11 +170,11 @@ async def test_a_second_name_does_not_hide_a_secret(bench: Bench, secret: str) -
         (bench.workspace.root / target).hardlink_to(bench.workspace.root / source)
     assert "no secret" in (await bench.call("read_file", path="other.txt")).text
     bench.answer = PermissionAnswer(False)
-    with pytest.raises(CallRejected):
+    with pytest.raises(ToolCallNotPermitted):
         await bench.call("read_file", path="readme.txt")
     assert f"it is {secret} by another name" in bench.asked[0].title
     (bench.workspace.root / "link.txt").symlink_to(secret)
-    with pytest.raises(CallRejected):
+    with pytest.raises(ToolCallNotPermitted):
         await bench.call("read_file", path="link.txt")
     found = await bench.call("search_text", pattern="hunter")
     assert "hunter2" not in found.text and "readme.txt" in found.text
@@ -186,7 +186,7 @@ async def test_a_second_name_of_settings_hides_no_token(bench: Bench) -> None:
         put(bench, f"{number}/.npmrc", content)
         (bench.workspace.root / f"{number}.txt").hardlink_to(bench.workspace.root / f"{number}/.npmrc")
     assert "save-exact" in (await bench.call("read_file", path="0.txt")).text
-    with pytest.raises(CallRejected):
+    with pytest.raises(ToolCallNotPermitted):
         await bench.call("read_file", path="1.txt")
 
 

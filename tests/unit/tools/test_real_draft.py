@@ -17,7 +17,7 @@ from app.proposals.text.document import MAX_BYTES
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import EditRefused, NothingToStage
 from app.sandbox.captured_changes import FileOrLink, PathChange
-from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
+from app.tools.base.contract import PermissionAnswer, ToolCallNotPermitted, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
 from tests.unit.tools.memory_draft import Bench
@@ -256,7 +256,7 @@ async def test_a_patch_asks_for_permission_for_each_secret_it_reads(tmp_path: Pa
     unwilling = Bench(workspace, draft)
     try:
         said = (await unwilling.call("apply_patch", patch=patch)).text
-    except (ToolError, CallRejected) as error:
+    except (ToolError, ToolCallNotPermitted) as error:
         said = str(error)
     assert SALT not in said
     assert not set(draft.changed_paths) & set(SECRETS), "nothing of a secret is touched without a yes"
@@ -301,7 +301,7 @@ async def test_a_secret_in_a_users_proposal_needs_permission_and_is_left_out_of_
     }
     for name, arguments in calls.items():
         bench = Bench(workspace, service.new_draft("s1"))
-        with pytest.raises(CallRejected) as caught:
+        with pytest.raises(ToolCallNotPermitted) as caught:
             await bench.call(name, path=path, **arguments)
         assert TOKEN not in str(caught.value)
         assert [asked.detail for asked in bench.asked] == [path], name
@@ -317,11 +317,11 @@ async def test_a_secret_staged_by_the_same_session_needs_no_permission(tmp_path:
     own, other = Bench(workspace, service.new_draft("s1")), Bench(workspace, service.new_draft("s2"))
     assert "KEY=" in (await own.call("read_file", path=".env")).text
     assert not own.asked
-    with pytest.raises(CallRejected):
+    with pytest.raises(ToolCallNotPermitted):
         await other.call("read_file", path=".env")
     service.replace_proposed_text(proposal.id, ".env", f"KEY={TOKEN}\n")
     after = Bench(workspace, service.new_draft("s1"))
-    with pytest.raises(CallRejected):
+    with pytest.raises(ToolCallNotPermitted):
         await after.call("read_file", path=".env")
 
 
@@ -331,7 +331,7 @@ async def test_a_revision_of_a_users_patch_keeps_its_secret_protected(tmp_path: 
     await Bench(workspace, draft := service.new_draft("s1")).call("write_file", path="a.py", content="b\n")
     answer = service.stage(draft, "Better", [theirs.id])
     assert answer.supersedes == theirs.id and ".env" in {change.path for change in answer.files}
-    with pytest.raises(CallRejected):
+    with pytest.raises(ToolCallNotPermitted):
         await Bench(workspace, service.new_draft("s1")).call("read_file", path=".env")
 
 

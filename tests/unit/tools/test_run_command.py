@@ -10,7 +10,7 @@ import pytest
 
 from app.sandbox import enclosed_process
 from app.sandbox.confinement import SandboxMode, SandboxProbeResult
-from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
+from app.tools.base.contract import PermissionAnswer, ToolCallNotPermitted, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 from tests.unit.tools.processes import running
@@ -38,7 +38,7 @@ def mark() -> str:
 async def test_the_permission_shows_command_and_folder(bench: Bench) -> None:
     (bench.workspace.root / "sub").mkdir()
     bench.answer = PermissionAnswer(False, feedback="not now;\nuse make")
-    with pytest.raises(CallRejected) as raised:
+    with pytest.raises(ToolCallNotPermitted) as raised:
         await bench.call("run_command", command="echo a && touch ../ran", folder="./sub/")
     [asked] = bench.asked
     assert (asked.kind, asked.detail, asked.folder) == ("command", "echo a && touch ../ran", "sub")

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.text.document import Document
-from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
+from app.tools.base.contract import PermissionAnswer, ToolCallNotPermitted, ToolError
 from app.tools.search import search_text
 from app.tools.search.ripgrep_filter import find_ripgrep
 from app.tools.search.search_text import REGEX_WORKER_FILE, LineMatch, LiteralMatcher, MatcherStopped, RegexMatcher
@@ -133,7 +133,7 @@ class TestBothEngines:
         assert "hunter2" not in output.text and "needle plain" in output.text
         assert "not searched, since they look like secrets: .env, c/.env, key.txt, notes, web/.npmrc" in output.text
         assert bench.asked == []
-        with pytest.raises(CallRejected):
+        with pytest.raises(ToolCallNotPermitted):
             await bench.call("search_text", pattern="KEY", path=".env")
         bench.answer = PermissionAnswer(True)
         assert "hunter2" in (await bench.call("search_text", pattern="KEY", path=".env")).text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.prompts import skills as finding
-from app.prompts.skills import Skills, find_skills
+from app.prompts.skills import SkillCatalogue, find_skills
 from app.tools.base.contract import ToolError
 from app.tools.tool_registry import make_standard_tools
 from app.workspace.path_rules import WorkspaceError
@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "workspace"
 
 
-def found(root: Path, user: Path) -> Skills:
+def found(root: Path, user: Path) -> SkillCatalogue:
     return find_skills(Workspace(root), [("skills", user)])
 
 

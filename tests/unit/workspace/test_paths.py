@@ -22,7 +22,7 @@ from app.workspace.path_rules import (
     version_control_of_folder,
 )
 from app.workspace.paths import Workspace
-from app.workspace.reading import read_file
+from app.workspace.reading import read_regular_file
 from tests.unit.proposals.faults import in_child
 from tests.users import OTHER, can_become
 
@@ -204,7 +204,7 @@ def test_read_has_a_limit_and_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
     os.truncate(tmp_path / "larger", 64 << 20)
     tracemalloc.start()
     with pytest.raises(OSError, match="larger than"):
-        read_file(tmp_path / "larger", 32 << 20)
+        read_regular_file(tmp_path / "larger", 32 << 20)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
 
@@ -371,8 +371,8 @@ def test_nothing_outside_is_read_while_links_flip(flipping: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="a regular file that says it is empty")
 def test_a_file_larger_than_its_size_is_refused_or_cut() -> None:
     with pytest.raises(OSError, match="larger than 10 bytes"):
-        read_file("/proc/self/status", 10)
-    assert len(read_file("/proc/self/status", 10, head=True)[0]) == 10
+        read_regular_file("/proc/self/status", 10)
+    assert len(read_regular_file("/proc/self/status", 10, head=True)[0]) == 10
 
 
 @given(st.sets(st.text("a-/", min_size=1, max_size=3)), st.text("a-", min_size=1, max_size=2))

@@ -14,7 +14,7 @@ from widgets.chat.markdown.styled_lines import (
     cell_width,
     fit_path_end,
     make_safe_text,
-    shorten_text,
+    shorten_to_one_line,
 )
 
 _IMAGE_SIGN = "▣ "
@@ -25,7 +25,7 @@ _MIN_NAME_CELLS = 12
 def image_line(image: Image, width: int, prefix: tuple[Span, ...] = ()) -> StyledLine:
     """Return the line of an image after `prefix`; the name is shortened to fit the width."""
     room = width - sum(cell_width(text) for text, _ in prefix) - len(_IMAGE_SIGN)
-    facts = shorten_text(image.size_label, room - _MIN_NAME_CELLS - 2)
+    facts = shorten_to_one_line(image.size_label, room - _MIN_NAME_CELLS - 2)
     name = fit_path_end(make_safe_text(image.name), max(_MIN_NAME_CELLS, room - 2 - len(facts)))
     return StyledLine(
         (*prefix, (_IMAGE_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED_STYLE))

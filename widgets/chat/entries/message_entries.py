@@ -27,7 +27,7 @@ from widgets.chat.markdown.styled_lines import (
     format_seconds,
     hidden_lines_note,
     make_safe_text,
-    shorten_text,
+    shorten_to_one_line,
     wrap_spans,
     wrap_text,
 )
@@ -126,7 +126,7 @@ class CustomCommandEntry(UserEntry, frozen=True):
         count = self.expansion.count("\n") + 1
         label = f"{'▾' if opened else '▸'} {format_count(count, 'line')} to the model"
         head_text = " · ".join(filter(None, (label, make_safe_text(self.model_and_effort))))
-        head = StyledLine(((shorten_text(head_text, width), MUTED_STYLE),), action="toggle")
+        head = StyledLine(((shorten_to_one_line(head_text, width), MUTED_STYLE),), action="toggle")
         return [*typed, head, *(wrap_text(make_safe_text(self.expansion), MUTED_STYLE, width) if opened else ())]
 
     def expected_height(self, width: int) -> int:
@@ -142,7 +142,7 @@ class CustomCommandEntry(UserEntry, frozen=True):
         return self.expansion
 
 
-class AnswerEntry(TranscriptEntry, frozen=True):
+class ModelAnswerEntry(TranscriptEntry, frozen=True):
     """An answer of the model, as Markdown."""
 
     text: str
@@ -202,7 +202,7 @@ class ReasoningEntry(FoldedEntry, frozen=True):
         label = "Thinking  " if self.streaming else "Thought  "
         text = make_safe_text(self.text[-800:] if self.streaming else self.text.lstrip()[:800]).strip()
         shown = text[-400:].rsplit("\n", 1)[-1] if self.streaming else text[:400].split("\n", 1)[0]
-        preview = shorten_text(shown.replace("**", ""), width - len(label))
+        preview = shorten_to_one_line(shown.replace("**", ""), width - len(label))
         return [StyledLine(((label, MUTED_STYLE), (preview, TextStyle("muted", italic=True))), action="toggle")]
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
@@ -282,7 +282,7 @@ class ProgramMessageToModelEntry(FoldedEntry, frozen=True):
         text = make_safe_text(self.text)
         if opened:
             return [StyledLine((head,), action="toggle"), *wrap_text(text, TextStyle("program"), width)]
-        shown: Span = (shorten_text(text, width - cell_width(head[0])), TextStyle("program"))
+        shown: Span = (shorten_to_one_line(text, width - cell_width(head[0])), TextStyle("program"))
         return [StyledLine((head, shown), action="toggle")]
 
     @property
@@ -332,13 +332,16 @@ class TurnEndEntry(TranscriptEntry, frozen=True):
         message = make_safe_text(self.message)
         if self.stopped == "failed":
             message_lines = wrap_text(message or "The request failed.", TextStyle("error"), width)
-            return [*message_lines, StyledLine(((shorten_text("/continue sends it again", width), MUTED_STYLE),))]
+            return [
+                *message_lines,
+                StyledLine(((shorten_to_one_line("/continue sends it again", width), MUTED_STYLE),)),
+            ]
         if self.stopped == "aborted":
             parts = ["interrupted", *filter(None, [" ".join(message.split())]), *self.facts, "/continue goes on"]
-            return [StyledLine(((shorten_text(" · ".join(parts), width), TextStyle("warning")),))]
+            return [StyledLine(((shorten_to_one_line(" · ".join(parts), width), TextStyle("warning")),))]
         message_lines = wrap_text(message, TextStyle("warning"), width) if message else []
         parts = [*self.facts, "/continue goes on"] if message and self.stopped == "answer" else self.facts
-        last_line = [StyledLine(((shorten_text(" · ".join(parts), width), MUTED_STYLE),))] if parts else []
+        last_line = [StyledLine(((shorten_to_one_line(" · ".join(parts), width), MUTED_STYLE),))] if parts else []
         return [*message_lines, *last_line]
 
     def marks(self, opened: bool) -> EntryGutterMarks:
@@ -361,7 +364,7 @@ class CompactionEntry(FoldedEntry, frozen=True):
         text = f"Older messages were {'summarised' if self.summary else 'cut'} for the model"
         if self.before and self.after:
             text += f" · {self.before:,} → {self.after:,} tokens"
-        head = StyledLine(((shorten_text(text, width), MUTED_STYLE),), action="toggle")
+        head = StyledLine(((shorten_to_one_line(text, width), MUTED_STYLE),), action="toggle")
         return [head, *markdown_lines(self.summary, width, make_safe_text)] if opened else [head]
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from app.conversation.events import DecisionKind, ProposalDecided
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.text.quantities import format_count
 from widgets.chat.entries.entry_base import USER_BAR, EntryGutterMarks, TranscriptEntry, image_line
 from widgets.chat.markdown.highlighted_code import lay_out_code
@@ -24,7 +24,7 @@ from widgets.chat.markdown.styled_lines import (
     hidden_lines_note,
     make_safe_text,
     shorten_path_or_text,
-    shorten_text,
+    shorten_to_one_line,
     wrap_spans,
     wrap_text,
 )
@@ -134,7 +134,10 @@ class ToolEntry(TranscriptEntry, frozen=True):
         if self.status != "running" or not self.output:
             return [head]
         live_rows = make_safe_text(self.output[-_MAX_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_MAX_LIVE_ROWS:]
-        return [head, *(StyledLine(((shorten_text(row, width) or " ", TextStyle("tool")),)) for row in live_rows)]
+        return [
+            head,
+            *(StyledLine(((shorten_to_one_line(row, width) or " ", TextStyle("tool")),)) for row in live_rows),
+        ]
 
     def _head_line(self, width: int) -> StyledLine:
         verb = TOOL_VERBS.get(self.name, make_safe_text(self.name) or "Tool")
@@ -148,7 +151,7 @@ class ToolEntry(TranscriptEntry, frozen=True):
             # Omit the duration first: a shortened number would be useless.
             tail = "".join(facts[:-1])
         if cell_width(tail) > room:
-            tail = f" {shorten_text(tail, max(0, room - 1))}"
+            tail = f" {shorten_to_one_line(tail, max(0, room - 1))}"
         target = shorten_path_or_text(target, room + _MIN_TARGET_CELLS - cell_width(tail))
         fact_style = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
         return StyledLine(
@@ -169,7 +172,7 @@ class ToolEntry(TranscriptEntry, frozen=True):
         staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
         duration = format_seconds(self.duration)
         outcome_cells = beside - sum(cell_width(f" · {fact}") for fact in ("", staged, duration) if fact) - 3
-        outcome = shorten_text(make_safe_text(summary), max(20, width // 2, outcome_cells))
+        outcome = shorten_to_one_line(make_safe_text(summary), max(20, width // 2, outcome_cells))
         outcome = outcome or _TOOL_STATUSES[self.status][2]
         # A command's summary ends with the proposal id, unless it was shortened.
         return [outcome, staged if f"→ {self.proposal}" not in outcome else "", duration]
@@ -177,7 +180,8 @@ class ToolEntry(TranscriptEntry, frozen=True):
     def _detail_lines(self, width: int) -> list[StyledLine]:
         lines: list[StyledLine] = []
         arguments = {
-            shorten_text(make_safe_text(name), width // 2): value for name, value in (self.arguments or {}).items()
+            shorten_to_one_line(make_safe_text(name), width // 2): value
+            for name, value in (self.arguments or {}).items()
         }
         column = max((cell_width(name) for name in arguments), default=0) + 2
         for name, value in arguments.items():
@@ -259,7 +263,7 @@ class ProposalEntry(TranscriptEntry, frozen=True):
 
     proposal: str
     summary: str
-    files: tuple[FileStat, ...]
+    files: tuple[FileDiffStat, ...]
     state: str = "pending"
     """A value of `app.proposals.values.models.ProposalState` from the session's events, or `denied_in_part`."""
     reason: str = ""
@@ -392,7 +396,7 @@ def _change_counts(added: int, removed: int) -> list[Span]:
     return spans
 
 
-def _file_line(stat: FileStat, width: int, fill: str) -> StyledLine:
+def _file_line(stat: FileDiffStat, width: int, fill: str) -> StyledLine:
     numbers = _change_counts(stat.added, stat.removed)
     tail: list[Span] = [("  ", TEXT_STYLE), *numbers] if numbers else []
     if word := _OPERATION_TEXTS.get(stat.op):

@@ -240,7 +240,7 @@ def markdown_lines(text: str, width: int, make_safe: Callable[[str], str] = str)
     return document.lines
 
 
-def preload_parsers() -> None:
+def preload_markdown_and_code_parsers() -> None:
     """Load the Markdown and code parsers; call it in a thread, so that the first answer does not delay keys."""
     import pygments.lexers  # noqa: F401
 

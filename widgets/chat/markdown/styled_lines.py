@@ -181,7 +181,7 @@ def hidden_lines_note(rows: Sequence[StyledLine], more_lines: int = 0) -> str:
     return f"… {' and '.join(part for part in (rest, lines) if part)}"
 
 
-def shorten_text(text: str, width: int) -> str:
+def shorten_to_one_line(text: str, width: int) -> str:
     """Return the text in one row of at most `width` cells, with an ellipsis if it is shortened."""
     one_line = " ".join(text.split())
     if cell_width(one_line) <= width:
@@ -193,7 +193,7 @@ def shorten_text(text: str, width: int) -> str:
 
 def shorten_path_or_text(text: str, width: int) -> str:
     """Return a path shortened at its start; other text is shortened at its end."""
-    return shorten_text(text, width) if "/" not in text or " " in text else fit_path_end(text, width)
+    return shorten_to_one_line(text, width) if "/" not in text or " " in text else fit_path_end(text, width)
 
 
 def fit_path_end(path: str, width: int) -> str:

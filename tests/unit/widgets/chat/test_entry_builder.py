@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.agent.updates import (
     CallStreamed,
-    CommandOutput,
+    CommandOutputStreamed,
     EventRecorded,
     ReasoningStreamed,
     StreamDiscarded,
@@ -43,11 +43,11 @@ from app.conversation.token_totals import TokenTotals
 from app.copies import replace
 from app.llm.values.requests_and_updates import TokenUsage
 from app.proposals.risk.change_summary import default_command_summary
-from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
-    AnswerEntry,
+    ModelAnswerEntry,
     NoticeToUserEntry,
     QuestionEntry,
     TurnEndEntry,
@@ -56,7 +56,7 @@ from widgets.chat.entries.message_entries import (
 from widgets.chat.entries.tool_entries import DecisionEntry, ProposalEntry, ToolEntry
 from widgets.chat.entry_builder import EntryBuilder, entry_key_of_event
 
-STAT = FileStat(path="a.py", op="edit", added=3, removed=1)
+STAT = FileDiffStat(path="a.py", op="edit", added=3, removed=1)
 
 
 def shown(changes: Iterable[EntryChange]) -> list[TranscriptEntry]:
@@ -118,7 +118,7 @@ def responses(draw: st.DrawFn) -> list[Update]:
         return [*updates, EventRecorded(TurnEnded(stopped="aborted"))]
     for made in calls:
         updates.append(EventRecorded(ToolStarted(call=made.uid)))
-        updates += [CommandOutput(made.uid, "line\n")] * draw(st.integers(0, 2))
+        updates += [CommandOutputStreamed(made.uid, "line\n")] * draw(st.integers(0, 2))
         outcome = draw(st.sampled_from(list(CallOutcome)))
         updates.append(EventRecorded(ToolResult(call=made.uid, outcome=outcome, text="out", summary="1 line")))
     return updates
@@ -174,12 +174,12 @@ def test_a_streamed_entry_is_kept_when_recorded() -> None:
         fold.changes_of_event(event)
     fold.changes_of_update(TextStreamed("x"))
     assert fold.changes_of_event(AssistantMessage(id=4, text="x")) == [
-        EntryAddedOrReplaced(AnswerEntry("answer1.0", "x"))
+        EntryAddedOrReplaced(ModelAnswerEntry("answer1.0", "x"))
     ]
     fold.changes_of_update(TextStreamed("y"))
     fold.changes_of_event(UserNotice(id=5, text="said meanwhile"))
     moved = fold.changes_of_event(AssistantMessage(id=6, text="y"))
-    assert moved == [EntryRemoved("answer1.1"), EntryAddedOrReplaced(AnswerEntry("answer1.1", "y"))]
+    assert moved == [EntryRemoved("answer1.1"), EntryAddedOrReplaced(ModelAnswerEntry("answer1.1", "y"))]
 
 
 def test_a_call_becomes_one_line_from_writing_to_result() -> None:
@@ -237,7 +237,7 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
 
 def test_events_of_unknown_calls_show_nothing_and_a_question_not_asked_is_a_failed_call() -> None:
     result = ToolResult(id=2, call="gone", outcome=CallOutcome.OK, text="b", summary="b")
-    assert live([CommandOutput("gone", "line\n"), EventRecorded(result)]) == []
+    assert live([CommandOutputStreamed("gone", "line\n"), EventRecorded(result)]) == []
     assert live([EventRecorded(Answer(id=3, call="gone", text="b"))]) == [UserEntry("e3", "b", answers=True)]
     asking = AssistantMessage(id=1, calls=(call("c1.0", "ask_user"),))
     entries = reopened([asking, ToolResult(id=2, call="c1.0", outcome=CallOutcome.INVALID, text="no question")])

@@ -7,7 +7,7 @@ from textual.content import Content
 from app.conversation.events import InterventionKind
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
-    AnswerEntry,
+    ModelAnswerEntry,
     NoticeToUserEntry,
     ProgramMessageToModelEntry,
     ReasoningEntry,
@@ -62,9 +62,9 @@ def test_an_unmounted_transcript_keeps_entries_without_layout() -> None:
     transcript = Transcript()
     transcript.show_greeting([Content("Hello.")])
     layout = transcript.make_empty_layout()
-    layout.apply_change(EntryAddedOrReplaced(AnswerEntry("a1", "one")))
+    layout.apply_change(EntryAddedOrReplaced(ModelAnswerEntry("a1", "one")))
     transcript.show_layout(layout)
-    assert transcript.apply_changes([EntryAddedOrReplaced(AnswerEntry("a2", "two"))])
+    assert transcript.apply_changes([EntryAddedOrReplaced(ModelAnswerEntry("a2", "two"))])
     assert [entry.copy_text for entry in transcript.entries] == ["one", "two"]
     assert transcript.laid_out_entry_count == 0
 
@@ -83,7 +83,7 @@ def entry(key: str, text: str) -> TranscriptEntry:
         case "b":
             return ReasoningEntry(key, text)
         case _:
-            return AnswerEntry(key, text)
+            return ModelAnswerEntry(key, text)
 
 
 def rows(layout: TranscriptLayout) -> list[str]:

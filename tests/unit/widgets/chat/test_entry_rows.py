@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import DecisionKind, ProposalDecided
-from app.proposals.values.decision_facts import FileStat, HunkOutcome
+from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome
 from widgets.chat.entries.tool_entries import DecisionEntry, ProposalEntry, ToolEntry
 from widgets.chat.markdown.styled_lines import cell_width
 
@@ -41,7 +41,7 @@ def test_a_decision_on_a_part_says_what_was_decided_and_what_waits(
 
 def test_removed_lines_are_counted_with_a_minus_sign() -> None:
     """The diff beside it, the review and `git diff --stat` have the same."""
-    files = (FileStat(path="a.py", op="edit", added=3, removed=2),)
+    files = (FileDiffStat(path="a.py", op="edit", added=3, removed=2),)
     card = ProposalEntry("p1", "P1", "Change a", files).rows(80, opened=False)
     decided = decision_entry(DecisionKind.APPROVED, files=files).rows(80, opened=False)
     assert all(any("+3 -2" in line.text for line in lines) for lines in (card, decided))

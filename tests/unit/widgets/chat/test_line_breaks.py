@@ -14,7 +14,7 @@ from widgets.chat.markdown.styled_lines import (
     find_row_breaks,
     format_seconds,
     make_safe_text,
-    shorten_text,
+    shorten_to_one_line,
     slice_spans,
     wrap_spans,
     wrap_text,
@@ -47,8 +47,8 @@ def test_prefixes_are_decoration() -> None:
 
 @given(TEXTS, st.integers(1, 30))
 def test_shortened_text_fits(text: str, width: int) -> None:
-    assert cell_width(shorten_text(text, width)) <= width
-    assert (shorten_text("one two three", 8), shorten_text("日本語", 5)) == ("one two…", "日本…")
+    assert cell_width(shorten_to_one_line(text, width)) <= width
+    assert (shorten_to_one_line("one two three", 8), shorten_to_one_line("日本語", 5)) == ("one two…", "日本…")
 
 
 def test_blanks_at_the_end_of_a_full_row_take_no_extra_row() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.chat.entries.entry_base import GrowingRows
-from widgets.chat.entries.message_entries import AnswerEntry
+from widgets.chat.entries.message_entries import ModelAnswerEntry
 from widgets.chat.markdown.markdown_blocks import markdown_parser
 from widgets.chat.markdown.markdown_document import MarkdownDocument, markdown_lines
 from widgets.chat.markdown.markdown_splitter import (
@@ -220,7 +220,7 @@ def test_a_paragraph_of_many_pages_flows_on_as_one() -> None:
 @pytest.mark.parametrize("end", ["", "[the manual]: https://example.org\n"])
 def test_an_interrupted_layout_continues_where_it_stopped(end: str) -> None:
     text = "See [the manual].\n\n" * 200 + end
-    entry = AnswerEntry("answer", text)
+    entry = ModelAnswerEntry("answer", text)
     document: GrowingRows | None = None
     calls = 0
     while calls < 1_000 and (document is None or not document.advance(deadline=0.0)):

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from widgets.chat.chat_pane import RefreshPacer
+from widgets.chat.chat_pane import StreamRefreshPacer
 
 
 class Clock:
@@ -24,7 +24,7 @@ def gaps(
     `before` that came so many a second, for so many seconds; pictures of that time do not count.
     """
     clock = Clock()
-    pace = RefreshPacer(clock)
+    pace = StreamRefreshPacer(clock)
     begun = clock.now + before[1]
     shown, came, asked, end = [], clock.now, clock.now, begun + seconds
     waiting = False
@@ -75,14 +75,14 @@ def test_a_slowed_flood_is_still_a_flood_and_a_fast_model_is_none() -> None:
 
 def test_fast_streamed_text_and_calls_are_a_flood_but_not_one_chunk_after_a_frame() -> None:
     clock = Clock()
-    pace = RefreshPacer(clock)
+    pace = StreamRefreshPacer(clock)
     pace.start_refresh()
     clock.now += 0.1
     for so_far in (1_000, 3_000, 2_000):
         assert not pace.is_flooded
         pace.set_tool_call_length(so_far)
     assert pace.is_flooded
-    pace = RefreshPacer(clock)
+    pace = StreamRefreshPacer(clock)
     pace.start_refresh()
     clock.now += 0.001
     pace.add_characters(1_900)
@@ -93,7 +93,7 @@ def test_fast_streamed_text_and_calls_are_a_flood_but_not_one_chunk_after_a_fram
 
 def test_text_after_a_pause_is_shown_at_once_but_yields_to_keys() -> None:
     clock = Clock()
-    pace = RefreshPacer(clock)
+    pace = StreamRefreshPacer(clock)
     assert pace.seconds_left == 0
     pace.start_refresh()
     assert pace.seconds_left > 0

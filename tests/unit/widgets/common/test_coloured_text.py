@@ -9,7 +9,7 @@ from rich.color import Color
 from rich.style import Style
 from textual.app import App, ComposeResult
 
-from app.ui.themes.first_theme import built_in_theme
+from app.ui.themes.first_theme import load_signoff_theme
 from widgets.common.text_view import parse_ansi_text
 from widgets.diff import code_editor
 from widgets.diff.code_editor import CHUNK_LINES, LEAD_LINES, CodeEditor
@@ -76,7 +76,7 @@ class Editing(App[None]):
         super().__init__()
         self._text = text
         self._path = path
-        self.register_theme(built_in_theme("signoff-dark"))
+        self.register_theme(load_signoff_theme("signoff-dark"))
         self.theme = "signoff-dark"
 
     def get_theme_variable_defaults(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ from widgets.diff.diff_cursor import DiffCursor, LinePicker, copied_text, line_s
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
-from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine
+from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLinePosition
 from widgets.diff.seen_lines import UnseenLine, UnseenLines, go_to_unseen_line
 
 
@@ -173,13 +173,13 @@ def test_between_two_versions_no_line_is_picked() -> None:
 
 def test_a_comment_belongs_to_the_line_above_it() -> None:
     sheet = laid_out(numbered(3))
-    sheet.comments = (DiffComment(SourceLine(0, "new", 3), "why?"),)
+    sheet.comments = (DiffComment(SourceLinePosition(0, "new", 3), "why?"),)
     sheet.lay_out(Size(80, 30), None)
     cursor = DiffCursor(sheet, Window())
     cursor.move_without_scrolling(
         next(n for n in range(sheet.rows.row_count) if isinstance(sheet.rows.row_at(n), CommentRow))
     )
-    assert cursor.source_line == SourceLine(0, "new", 3)
+    assert cursor.source_line == SourceLinePosition(0, "new", 3)
 
 
 ALL = Selection(None, None)

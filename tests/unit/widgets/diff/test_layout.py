@@ -17,7 +17,7 @@ from widgets.diff.diff_rows import (
     NoteRow,
     Row,
     RowSegment,
-    SourceLine,
+    SourceLinePosition,
     UnifiedSegment,
     WhitespaceHunkRow,
 )
@@ -66,7 +66,9 @@ def rows_of(layout: DiffLayout) -> list[Row]:
 
 @given(changes(), st.booleans(), st.booleans(), st.booleans(), st.lists(st.integers(0, 30), max_size=4))
 def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wrap: bool, remarks: list[int]) -> None:
-    comments = [DiffComment(SourceLine(0, "new", line), f"about {line}") for line in remarks if line < len(diff.new)]
+    comments = [
+        DiffComment(SourceLinePosition(0, "new", line), f"about {line}") for line in remarks if line < len(diff.new)
+    ]
     layout = arrange_diffs(
         [diff],
         DiffFoldState(split=split, whole=whole),
@@ -261,7 +263,7 @@ def test_a_change_is_laid_out_only_as_far_as_needed() -> None:
 def test_many_remarks_stand_each_under_its_line() -> None:
     lines = [f"line {number}" for number in range(2_000)]
     diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
-    remarks = [DiffComment(SourceLine(0, "new", line), f"about {line}") for line in range(0, 2_000, 2)]
+    remarks = [DiffComment(SourceLinePosition(0, "new", line), f"about {line}") for line in range(0, 2_000, 2)]
     layout = arrange_diffs([diff], DiffFoldState(), comments=remarks, measure=lambda row: 1)
     rows = rows_of(layout)
     for above, row in pairwise(rows):
@@ -274,9 +276,9 @@ def test_many_remarks_stand_each_under_its_line() -> None:
 def test_remarks_on_both_sides_of_a_hunk_are_in_the_order_of_the_rows() -> None:
     diff = file_diff_of_hunks("a.py", ["a", "b", "c"], ["x", "y", "z"], [(0, 3, 0, 3)])
     remarks = [
-        DiffComment(SourceLine(0, "new", 0), "x"),
-        DiffComment(SourceLine(0, "old", 2), "c"),
-        DiffComment(SourceLine(0, "old", 0), "a"),
+        DiffComment(SourceLinePosition(0, "new", 0), "x"),
+        DiffComment(SourceLinePosition(0, "old", 2), "c"),
+        DiffComment(SourceLinePosition(0, "old", 0), "a"),
     ]
     for split, order in ((False, ["a", "c", "x"]), (True, ["a", "x", "c"])):
         rows = rows_of(arrange_diffs([diff], DiffFoldState(split=split), comments=remarks, measure=lambda row: 1))

@@ -15,8 +15,8 @@ from widgets.diff.diff_arrangement import DiffFoldState, arrange_diffs
 from widgets.diff.diff_cursor import Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_pane import minimap_cell_bits
-from widgets.diff.diff_rows import SingleRowSegment, SourceLine
+from widgets.diff.diff_pane import minimap_cell_change_flags
+from widgets.diff.diff_rows import SingleRowSegment, SourceLinePosition
 from widgets.diff.file_facts import misleading_text_warning_notes
 from widgets.diff.line_marks import LineMarks, changed_spans, find_moved_lines
 from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, LazySyntaxTokens, lex_lines
@@ -88,11 +88,11 @@ def test_a_moved_and_changed_block_is_marked_with_its_changes() -> None:
     marks.moved = find_moved_lines([diff])
     new = {line: other for line, other in marks.moved.items() if line.side == "new"}
     assert {(line.line - 8, other.line) for line, other in new.items()} == {(0, 0), (1, 1), (2, 2), (3, 3), (5, 4)}
-    assert marks.words_changed_by_move(SourceLine(0, "new", 10)) == ((20, 26),)
+    assert marks.words_changed_by_move(SourceLinePosition(0, "new", 10)) == ((20, 26),)
     assert diff.new[10][20:26].strip() == "/ 100"
-    assert marks.words_changed_by_move(SourceLine(0, "new", 8)) == ((4, 9),)
-    assert marks.words_changed_by_move(SourceLine(0, "old", 0)) == ((4, 9),)
-    assert marks.words_changed_by_move(SourceLine(0, "new", 9)) == ()
+    assert marks.words_changed_by_move(SourceLinePosition(0, "new", 8)) == ((4, 9),)
+    assert marks.words_changed_by_move(SourceLinePosition(0, "old", 0)) == ((4, 9),)
+    assert marks.words_changed_by_move(SourceLinePosition(0, "new", 9)) == ()
 
 
 def test_white_space_around_moved_lines_is_no_change_inside() -> None:
@@ -103,8 +103,8 @@ def test_white_space_around_moved_lines_is_no_change_inside() -> None:
     assert all(marks.words_changed_by_move(line) == () for line in marks.moved)
     here = "x" * 3_000
     marks = LineMarks([file_diff("a.py", f"{here} \nstays\n", f"stays\n    {here}\n")])
-    marks.moved = {SourceLine(0, "new", 1): SourceLine(0, "old", 0)}
-    assert marks.words_changed_by_move(SourceLine(0, "new", 1)) == ()
+    marks.moved = {SourceLinePosition(0, "new", 1): SourceLinePosition(0, "old", 0)}
+    assert marks.words_changed_by_move(SourceLinePosition(0, "new", 1)) == ()
 
 
 def test_a_block_with_less_than_half_kept_is_not_moved() -> None:
@@ -226,11 +226,11 @@ def test_trojan_source_is_warned_about_but_not_in_old_lines_and_context() -> Non
 
 def test_the_map_shows_every_hunk_however_small() -> None:
     diffs = many_lines(10)
-    assert minimap_cell_bits(DiffLayout(), 20) == [0] * 20
-    assert minimap_cell_bits(DiffLayout(), 0) == []
+    assert minimap_cell_change_flags(DiffLayout(), 20) == [0] * 20
+    assert minimap_cell_change_flags(DiffLayout(), 0) == []
     layout = arrange_diffs(diffs, DiffFoldState(), measure=lambda row: 1)
     layout.lay_out_more()
-    assert sum(bool(cell) for cell in minimap_cell_bits(layout, 40)) == 10
+    assert sum(bool(cell) for cell in minimap_cell_change_flags(layout, 40)) == 10
     assert not any(isinstance(segment, SingleRowSegment) and segment.hunk for segment in layout.segments)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.proposals.values.models import Hunk, Proposal
 from app.review.hunk_lines import SeenLines
-from app.review.review_state import ReviewState
+from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import UnsentComment, move_comment_to_revision
 from tests.examples import scale_examples
 from tests.ui.sample_diffs import file_diff
@@ -102,10 +102,10 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
     assert cells == sorted(cells) and cells[-1] == shown.width
 
 
-def three_hunks(folder: Path) -> tuple[Bench, Proposal, ReviewState]:
+def three_hunks(folder: Path) -> tuple[Bench, Proposal, ReviewQueueState]:
     site = Bench(folder, {"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\nE\n"), ("line 22\n", "F\nG\n"))
-    state = ReviewState()
+    state = ReviewQueueState()
     state.update_proposals([proposal])
     return site, proposal, state
 
