@@ -18,9 +18,9 @@ from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import (
     CalibratedTokenEstimator,
     CompactionBudget,
+    DropHistoryStep,
     PruneStep,
     SummariseStep,
-    TruncateStep,
     compaction_budget_if_needed,
     estimate_event_tokens,
     make_summary_payload,
@@ -119,7 +119,7 @@ class ContextCompactor:
                         upto=step.upto, summary=summary, method="summary", tokens_before=budget.used, usage=usage
                     )
                     budget = await self._record_step(compacted, budget, model, inputs)
-                case TruncateStep():
+                case DropHistoryStep():
                     cut = HistoryCompacted(upto=step.upto, summary="", method="truncation", tokens_before=budget.used)
                     budget = await self._record_step(cut, budget, model, inputs)
             changed = True

@@ -31,7 +31,7 @@ from app.proposals.values.record_entries import DecisionRecordEntry, git_blob_id
 from app.runtime.commit_records import find_commits_with_review_trailers
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_written_ignored_paths
-from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore, RecordTableComparer
+from app.storage.record_store import ChainVerification, RecordedDecisionOrEdit, RecordStore, RecordTableComparer
 from app.text.quantities import format_count, format_time
 from app.workspace.git_repository import find_repository
 
@@ -79,7 +79,7 @@ def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -
     return ExitCode.DONE
 
 
-def _make_decision_json(one: RecordedDecision) -> LoggedDecisionJson:
+def _make_decision_json(one: RecordedDecisionOrEdit) -> LoggedDecisionJson:
     caller = _caller_of(one)
     return LoggedDecisionJson(
         time=one.time,
@@ -96,7 +96,7 @@ def _make_decision_json(one: RecordedDecision) -> LoggedDecisionJson:
     )
 
 
-def _caller_of(one: RecordedDecision) -> DecisionCommandCaller | None:
+def _caller_of(one: RecordedDecisionOrEdit) -> DecisionCommandCaller | None:
     return one.entry.circumstances.caller if one.entry else None
 
 

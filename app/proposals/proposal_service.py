@@ -92,11 +92,11 @@ class ProposalService:
 
     def file_diffs(self, proposal_id: str) -> list[FileDiff]:
         """Return the old and the new text of each file that the proposal changes or has changed."""
-        from app.proposals.decide.patch_export import make_file_diff
+        from app.proposals.decide.patch_export import make_review_diff
 
         proposal = self.get(proposal_id)
         return [
-            make_file_diff(self._contents, change, proposal.reasons)
+            make_review_diff(self._contents, change, proposal.reasons)
             for change in iterate_when_event_loop_idle(proposal.files)
         ]
 

@@ -30,7 +30,7 @@ from app.proposals.values.models import (
 from app.proposals.values.origin import OriginKind
 from app.review.unfinished_review import QUOTED_LINES
 from app.runtime.open_workspace import OpenWorkspace
-from app.storage.record_store import RecordedDecision, RecordStore
+from app.storage.record_store import RecordedDecisionOrEdit, RecordStore
 from app.text.quantities import format_count, format_time
 from app.text.safe_text import make_code_fence
 from app.tools.base.contract import escape_surrogates
@@ -45,7 +45,7 @@ class ProposalReviewReport(Struct, frozen=True):
     proposal: Proposal
     diffs: Sequence[FileDiff]
     patch: str
-    decisions: Sequence[RecordedDecision]
+    decisions: Sequence[RecordedDecisionOrEdit]
     """Oldest first."""
     denied_parts: "Sequence[DeniedPartLines]" = ()
     """Parts that were denied while other parts of the same file were not."""
@@ -121,7 +121,7 @@ def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[Denied
         yield DeniedPartLines(change.path, lines(without), lines(part.before))
 
 
-def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
+def describe_recorded_decision(decision: RecordedDecisionOrEdit) -> list[str]:
     """Return lines on the outcome of a decision, on who made it, and on what they had seen."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
@@ -455,7 +455,7 @@ def _add_feedback(
     runtime: OpenWorkspace,
     review: ForgeReview,
     report: ProposalReviewReport,
-    decision: RecordedDecision,
+    decision: RecordedDecisionOrEdit,
     files: "dict[str, _ForgeFile]",
 ) -> None:
     """Add the feedback of a decision: as comments on the hunks that it denied, or as a note if it denied the

@@ -65,7 +65,7 @@ class DecisionFeedback(Struct, frozen=True):
     images: tuple[Image, ...] = ()
 
 
-class RecordedDecision(Struct, frozen=True):
+class RecordedDecisionOrEdit(Struct, frozen=True):
     """A decision in the record, or a user's edit of the proposed text, which has only an event entry."""
 
     entry: DecisionRecordEntry | None
@@ -147,7 +147,7 @@ class RecordStore:
         """Return the number of entries that cannot be read."""
         return self._find_chain_end().number - len(self.all_entries())
 
-    def decisions(self, proposal: str = "") -> list[RecordedDecision]:
+    def decisions(self, proposal: str = "") -> list[RecordedDecisionOrEdit]:
         """Return the decisions and text edits of one proposal or of all, oldest first."""
         chain = self.all_entries(proposal)
         events = {
@@ -156,7 +156,7 @@ class RecordStore:
             if isinstance(entry, SessionEventRecordEntry) and entry.count
         }
         words = self._load_feedback()
-        result: list[RecordedDecision] = []
+        result: list[RecordedDecisionOrEdit] = []
         decided_keys = {(entry.proposal, entry.count) for entry in chain if isinstance(entry, DecisionRecordEntry)}
         for entry in sorted(
             chain,
@@ -265,11 +265,11 @@ _FEEDBACK_QUERIES = (
 
 def _make_recorded_decision(
     entry: DecisionRecordEntry | None, event: SessionEventRecordEntry | None, feedback_by_key: _FeedbackByKey
-) -> RecordedDecision:
+) -> RecordedDecisionOrEdit:
     source = entry or event
     assert source is not None
     words = feedback_by_key.get((source.proposal, source.count, source.words))
-    return RecordedDecision(entry, event, words or DecisionFeedback(), bool(source.words) and words is None)
+    return RecordedDecisionOrEdit(entry, event, words or DecisionFeedback(), bool(source.words) and words is None)
 
 
 _CHAIN_END_QUERIES = (

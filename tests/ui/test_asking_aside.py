@@ -278,6 +278,7 @@ async def test_the_cursor_of_the_diff_stays_in_view_above_the_panel_at_any_focus
         row = to_the_last_row()
         await ask(run, server, "why?", Turn("Because.\n\n" + "And so on.\n\n" * 30))
         await run.see("10 in, 5 out")
+        await run.painted()
         top = view.layout_rows.first_line_of_row(row) - view.scroll_offset.y
         assert view.cursor.number == row and 0 <= top < view.size.height, "also as the answer grows"
         await run.pilot.press("f3")

@@ -203,7 +203,7 @@ class SummariseStep(Struct, frozen=True):
     saved: int
 
 
-class TruncateStep(Struct, frozen=True):
+class DropHistoryStep(Struct, frozen=True):
     """Leave out everything up to an event, without a summary."""
 
     upto: int
@@ -236,7 +236,7 @@ def compaction_budget_if_needed(
 
 def plan_next_compaction_step(
     events: Sequence[Event], budget: CompactionBudget, *, summarise: bool = True
-) -> PruneStep | SummariseStep | TruncateStep | None:
+) -> PruneStep | SummariseStep | DropHistoryStep | None:
     """Return the next step towards the budget; None if the budget is met or no step is worthwhile.
 
     Args:
@@ -261,14 +261,14 @@ def plan_next_compaction_step(
 
 def _plan_cut(
     events: Sequence[Event], costs: "_EventCosts", budget: CompactionBudget, share: float, *, summarise: bool
-) -> SummariseStep | TruncateStep | None:
+) -> SummariseStep | DropHistoryStep | None:
     """Return a step that keeps the newest events up to this share of the target; None if it is not worthwhile."""
     position = _cut_position(events, costs, int(share * budget.target), budget)
     saved = costs.between(costs.start, position)
     if position <= costs.start or saved < _MIN_SAVED_SHARE * budget.used:
         return None
     upto = events[position - 1].id
-    return SummariseStep(upto, saved) if summarise else TruncateStep(upto, saved)
+    return SummariseStep(upto, saved) if summarise else DropHistoryStep(upto, saved)
 
 
 def _is_over_window(budget: CompactionBudget) -> bool:

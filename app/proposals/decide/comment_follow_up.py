@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-from app.proposals.decide.patch_export import make_file_diff
+from app.proposals.decide.patch_export import make_review_diff
 from app.proposals.files.file_changes import make_file_change, next_hunk_number
 from app.proposals.files.overlay import ContentStore
 from app.proposals.text.diff import diff_lines
@@ -36,7 +36,7 @@ def diff_with_superseded_proposal(store: ProposalStore, proposal_id: str) -> lis
         change = make_file_change(contents, path, before, after, next_number=number)
         changes.append(change)
         number = max(number, next_hunk_number([change]))
-    return [make_file_diff(contents, change) for change in changes]
+    return [make_review_diff(contents, change) for change in changes]
 
 
 def _version_after(proposal: Proposal, path: str, other: Proposal) -> FileVersion | None:

@@ -290,7 +290,7 @@ def proposal_path_changes(contents: ContentStore, proposal: Proposal) -> list[Pa
     return changes
 
 
-def make_file_diff(contents: ContentStore, change: FileChange, reasons: Iterable[AttentionReason] = ()) -> FileDiff:
+def make_review_diff(contents: ContentStore, change: FileChange, reasons: Iterable[AttentionReason] = ()) -> FileDiff:
     """Return both texts of one file as the review draws them; no lines for a binary file or a link.
 
     Args:

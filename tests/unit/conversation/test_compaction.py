@@ -26,9 +26,9 @@ from app.conversation.payload.compaction_plan import (
     INSTRUCTION,
     CalibratedTokenEstimator,
     CompactionBudget,
+    DropHistoryStep,
     PruneStep,
     SummariseStep,
-    TruncateStep,
     compaction_budget_if_needed,
     estimate_text_tokens,
     is_nearly_full,
@@ -74,9 +74,9 @@ def size(events: list[Event]) -> int:
 
 def make_room(
     events: list[Event], target: int, *, summarise: bool = True
-) -> list[PruneStep | SummariseStep | TruncateStep]:
+) -> list[PruneStep | SummariseStep | DropHistoryStep]:
     """Plan and carry out until nothing is left to do."""
-    steps: list[PruneStep | SummariseStep | TruncateStep] = []
+    steps: list[PruneStep | SummariseStep | DropHistoryStep] = []
     while step := plan_next_compaction_step(
         events, CompactionBudget(size(events), target, None), summarise=summarise
     ):
@@ -87,7 +87,7 @@ def make_room(
                 events.append(ContentPruned(id=last + 1, results=step.results, images=step.images))
             case SummariseStep():
                 events.append(HistoryCompacted(id=last + 1, upto=step.upto, summary="short", method="summary"))
-            case TruncateStep():
+            case DropHistoryStep():
                 events.append(HistoryCompacted(id=last + 1, upto=step.upto, summary="", method="truncation"))
         assert len(steps) < 20
     return steps
@@ -151,7 +151,7 @@ def test_the_history_is_summarised_and_without_a_summary_truncated_if_it_does_no
         plan_next_compaction_step(log.events, budget, summarise=False),
     )
     assert isinstance(with_summary, SummariseStep)
-    assert isinstance(without, TruncateStep)
+    assert isinstance(without, DropHistoryStep)
     assert with_summary.upto == without.upto
     events, target = [*log.events], size(log.events) // 4
     step = plan_next_compaction_step(events, CompactionBudget(size(events), target, 128_000))
@@ -160,12 +160,12 @@ def test_the_history_is_summarised_and_without_a_summary_truncated_if_it_does_no
     used = size(events)
     assert used > target
     assert plan_next_compaction_step(events, CompactionBudget(used, target, 128_000)) is None
-    assert isinstance(plan_next_compaction_step(events, CompactionBudget(used, target, used)), TruncateStep)
+    assert isinstance(plan_next_compaction_step(events, CompactionBudget(used, target, used)), DropHistoryStep)
     (step,) = make_room(log.events, size(log.events) // 2)
     assert isinstance(step, SummariseStep)
     assert "answer 29" in str(project(log.events, EndpointProfile(), FACTS).messages)
     kinds = {type(one) for one in make_room(log.events, size(log.events) // 8, summarise=False)}
-    assert kinds == {TruncateStep}
+    assert kinds == {DropHistoryStep}
 
 
 def calling(*uids: str, name: str = "read_file", text: str = "") -> AssistantMessage:
@@ -196,7 +196,7 @@ def test_an_aborted_call_of_an_old_turn_can_be_cut_away() -> None:
     for _ in range(20):
         log.turn("go", answer="y" * 2_000)
     (step,) = make_room(log.events, size(log.events) // 2)
-    assert isinstance(step, TruncateStep | SummariseStep) and step.upto > 4
+    assert isinstance(step, DropHistoryStep | SummariseStep) and step.upto > 4
 
 
 def test_the_request_for_a_summary_begins_where_it_fits_and_is_far_smaller() -> None:
