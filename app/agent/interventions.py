@@ -136,7 +136,7 @@ def closing_instruction(
 def nudge_instruction(
     kind: InterventionKind, *, calls: bool = False, progress: TurnProgress = _NO_PROGRESS_YET
 ) -> Intervention:
-    """Return a message that asks the model to go on after a bad response; only the next request contains it.
+    """Return a message, for the next request only, that asks the model to go on after a bad or fruitless step.
 
     Args:
         kind: `EMPTY_RESPONSE`, `TRUNCATED` or `NO_PROGRESS`.

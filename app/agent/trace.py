@@ -64,7 +64,7 @@ def make_ladder_move_event(state: LadderInputs, move: LadderDecision) -> LadderM
 
 
 class TraceFileWriter:
-    """Subscriber that writes decisions and timings as JSON lines; raises OSError if the file can't be opened."""
+    """Subscriber that writes a session's ladder moves, requests, calls and timings as JSON lines, without texts."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", buffering=1)

@@ -86,7 +86,7 @@ class _UserInputWatcher:
 
 
 class TurnRunner:
-    """Starts turns and waits for their end.
+    """Starts the turns of a session one at a time, queues messages meanwhile, and interrupts the running turn.
 
     All turn starts are serialised by the lock `_start_lock`; preconditions are checked again while it is held.
 

@@ -131,7 +131,7 @@ class SideAnswerDiscarded(Struct, frozen=True):
 
 
 class ChatTemplateCheckFinished(Struct, frozen=True):
-    """The check of the server's chat template is done: the server rendered test conversations."""
+    """The test of how the server's chat template places system messages has finished."""
 
     server: str
     """As in `app.llm.values.requests_and_updates.ChatTemplateChecked`."""

@@ -98,7 +98,7 @@ class ReviewHunkTestEvidence(_StrictModel):
 
 
 class SignedReview(_StrictModel):
-    """One decision of a person, from the record, without the texts that people wrote."""
+    """A person's approval of a proposal, as a signed statement holds it: files, hunks and checks, no comments."""
 
     reviewer: str
     """`NAME <EMAIL>` from git's configuration; only the signature proves the identity."""

@@ -50,7 +50,7 @@ class CheckFinding(Struct, frozen=True):
 
 
 def parse_findings(output: str, root: Path) -> tuple[CheckFinding, ...]:
-    """Return the file lines that a tool's output names, each once; paths outside the workspace are left out."""
+    """Return the problems that a tool's output reports at lines of workspace files, each once."""
     found: dict[CheckFinding, None] = {}
     for line in output.splitlines():
         if len(line) > _MAX_LINE_CHARACTERS or ":" not in line or (match := _FINDING_PLACE.match(line)) is None:
@@ -113,7 +113,7 @@ class CheckState(StrEnum):
 
 
 class CheckRunResult(Struct, frozen=True):
-    """Result of a check on one tree."""
+    """Result of one run of a check on one tree: state, exit code, output and findings."""
 
     state: CheckState
     code: int = 0
@@ -160,7 +160,7 @@ class CoverageReportLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProposalCheckResult:
-    """Result of one check for one proposal."""
+    """Result of one check for one proposal: its runs with and without the proposal, or its progress."""
 
     name: str
     state: CheckState

@@ -64,7 +64,7 @@ _STDIN, _STDOUT = 0, 1
 
 
 def find_command_caller() -> DecisionCommandCaller:
-    """Return whether a terminal or an agent called this process: its streams, parent and agents' variables."""
+    """Return what shows whether a person or an agent ran this command: streams, parent, agents' variables."""
     markers = sorted(name for name in os.environ if _AGENT_VARIABLE.fullmatch(name))
     return DecisionCommandCaller(
         stdin_is_terminal=_is_terminal(_STDIN),
@@ -98,7 +98,7 @@ class _CarriedOutDecision(Struct, frozen=True):
 
 
 def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Write proposals, or some hunks of one, to disk."""
+    """Approve proposals, or some hunks of one: run the required checks, write the files, commit if configured."""
     _require_one_proposal_for_hunks(arguments)
     committing = runtime.settings.commit
 

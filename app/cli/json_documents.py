@@ -19,7 +19,7 @@ EncodableText = Annotated[str, BeforeValidator(_printable)]
 
 
 class JsonDocument(BaseModel):
-    """One JSON document on standard output.
+    """Base model of the JSON documents that commands print on standard output, and of their parts.
 
     `model_validate` makes one from an object whose attributes have the names of the fields.
     """
@@ -131,7 +131,7 @@ class CommandRecipeJson(JsonDocument):
 
 
 class ExcludedHunksJson(JsonDocument):
-    """Hunks that are left out of a proposal."""
+    """Hunks of a proposal's source that it leaves out: approved before, pending elsewhere, or there already."""
 
     hunks: int
     why: Literal["signed", "waiting", "there"]
@@ -367,7 +367,7 @@ class SessionImportDocument(JsonDocument):
 
 
 class SearchHitJson(JsonDocument):
-    """A place where the text was found: in the list of `signoff search --json`, the newest first."""
+    """A place where `signoff search` found the text: an entry of its JSON list, the newest first."""
 
     session: str
     title: str
@@ -527,7 +527,7 @@ class SignedEvidenceJson(JsonDocument):
 
 
 class SignedReviewJson(JsonDocument):
-    """A decision of a signed statement."""
+    """A person's approval of a proposal, as a signed statement contains it."""
 
     reviewer: str
     time: int
@@ -626,7 +626,7 @@ class ConfiguredServerJson(JsonDocument):
 
 
 class CheckFindingJson(JsonDocument):
-    """A place that a check reports."""
+    """A problem that a check reports at a line of a file."""
 
     path: str
     line: int

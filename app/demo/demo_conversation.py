@@ -35,7 +35,7 @@ class PlannedCall(Struct, frozen=True):
 
 
 class DemoReply(Struct, frozen=True):
-    """Markdown text and the calls after it."""
+    """A reply of the demo model: Markdown text, and the tool calls after it."""
 
     text: str
     calls: Sequence[PlannedCall] = ()
@@ -68,7 +68,7 @@ _PLACEHOLDER = re.compile(r"\([^()]{1,60}\)")
 
 
 class DemoCallWithResult(Struct):
-    """A tool call with its result."""
+    """A tool call that the conversation of a request already has, with its result."""
 
     id: str
     name: str
@@ -83,7 +83,7 @@ class DemoCallWithResult(Struct):
 
 
 class DemoPastResponse(Struct):
-    """A response: its text and calls."""
+    """An earlier response in the conversation of a request: its text, and its calls with their results."""
 
     text: str
     calls: list[DemoCallWithResult]
@@ -201,7 +201,7 @@ _PATH_SUFFIX = re.compile(r" {2,}\[.*\]$")
 
 
 class DemoKnownFiles:
-    """The results of a series of tool calls; only the last read of a file counts."""
+    """The files that the demo model knows from tool results: the paths listed, and the texts that were read."""
 
     def __init__(self, calls: Iterable[DemoCallWithResult]) -> None:
         self.paths: list[str] | None = None

@@ -184,7 +184,7 @@ def make_help_reply(task: DemoTask) -> DemoReply:
 
 
 def make_clarifying_question(task: DemoTask) -> DemoReply:
-    """Ask which of several meanings a vague request has."""
+    """Return a reply that asks what a vague request means or, after the user's answer, says that it is too much."""
     if answers := [answer for turn in task.thread for answer in turn.answers]:
         return DemoReply(
             f"I take that as: {answers[-1].strip()}\n\nThat goes beyond a demo model. {WORDING['abilities']}"

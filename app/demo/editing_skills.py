@@ -101,7 +101,7 @@ _FIX_TEXT: dict[str, str] = WORDING["fix_text"]
 
 
 class TideBug(Struct, frozen=True):
-    """The bug of the sample: the constant for the lunar day, the file that uses flat hours, and a test."""
+    """Where the sample's bug is: the lunar day's constant and its file, the file that uses flat hours, and a test."""
 
     constant: str
     moon: str

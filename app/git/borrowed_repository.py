@@ -64,7 +64,7 @@ _MAX_COPIED_BYTES = 16 << 20
 
 
 class BorrowedRepository:
-    """A temporary git repository that borrows the user's objects, so that git runs no programs of the user's one.
+    """A temporary git repository that reads the user's objects, so that git runs no program the user's one names.
 
     It is a context manager, and also writes notes and references into the workspace's repository.
 

@@ -142,7 +142,7 @@ class CommitRangeChanges(Struct, frozen=True):
 
 
 def resolve_commit_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
-    """Return the range of a name: `A..B` or `A...B` as in `git diff`, or the commits of a branch that HEAD lacks.
+    """Return the range that a name means: `A..B`, `A...B`, the commits of a branch that HEAD lacks, or one commit.
 
     A name of any other commit is the range of this one commit. None if a commit does not exist.
     """

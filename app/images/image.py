@@ -131,7 +131,7 @@ _SIZE_READERS: Mapping[str, Callable[[bytes], tuple[int, int]]] = {
 
 
 class Image(BaseModel):
-    """An image of a message; the store keeps its bytes even if the file is deleted."""
+    """Name, media type, size and hash of an image in a message; the store keeps its bytes if the file is deleted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

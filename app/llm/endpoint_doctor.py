@@ -259,7 +259,7 @@ class DoctorCheckResult(Struct, frozen=True):
 
 
 class EndpointDiagnosis(Struct, frozen=True):
-    """All findings and the resulting profile."""
+    """The results of all checks of an endpoint, the resulting profile, and whether signoff can work with it."""
 
     checks: tuple[DoctorCheckResult, ...]
     profile: EndpointProfile
@@ -271,7 +271,7 @@ class EndpointDiagnosis(Struct, frozen=True):
 
 
 def describe_learned_fields(cache: CorrectionStore, endpoint: Endpoint) -> DoctorCheckResult:
-    """Return a check with the learned facts of an endpoint, their age, and how to override them."""
+    """Return a check result that lists the learned facts of an endpoint, their age, and how to override them."""
     learned_fields = read_learned_fields(cache, endpoint.base_url, endpoint.model)
     if not learned_fields:
         return DoctorCheckResult("learned", True, "nothing that differs from what is known of such servers")

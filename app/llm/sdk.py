@@ -96,7 +96,7 @@ def _find_reexports(package: str, source: bytes) -> dict[str, tuple[str, str]]:
 
 
 class LoadedSdk(Struct, frozen=True):
-    """The loaded modules, and one SSL context for all clients."""
+    """The loaded modules of the OpenAI SDK and its HTTP client, and one SSL context for all clients."""
 
     openai: Any
     httpx2: Any

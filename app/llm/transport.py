@@ -147,7 +147,7 @@ _ITEMS_ENCODED_AT_ONCE = 16
 
 
 class Timeouts(Struct, frozen=True):
-    """Timeouts in seconds."""
+    """Timeouts of a request to an endpoint, in seconds: for connecting, bytes, tokens and the whole response."""
 
     connect: float = 10.0
     read: float = 120.0

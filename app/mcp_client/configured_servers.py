@@ -147,7 +147,7 @@ NamedTables = Iterator[tuple[str, Any]]
 
 
 class ParsedServerFile(Struct, frozen=True):
-    """Servers found in configuration files, and the problems of these files."""
+    """The server definitions of one configuration file, and a line for each problem of the file."""
 
     definitions: tuple[ServerDefinition, ...] = ()
     problems: tuple[str, ...] = ()
@@ -244,7 +244,7 @@ _CHANGEABLE_FIELDS = frozenset({"enabled", "timeout", "start_timeout"})
 
 
 class ConfiguredServers(Struct, frozen=True):
-    """All servers by name, and the problems of the files."""
+    """The servers of all configuration files, the problems of these files, and the files not trusted yet."""
 
     definitions: tuple[ServerDefinition, ...]
     problems: tuple[str, ...] = ()

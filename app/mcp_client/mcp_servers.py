@@ -57,7 +57,7 @@ class ToolSearchArguments(ToolArguments):
 
 
 class ToolSearch(Tool):
-    """Searches the tools by words."""
+    """The tool by which the model searches the MCP servers' tools by words."""
 
     name = "find_tool"
     kind = "read"
@@ -83,7 +83,7 @@ class ToolSearch(Tool):
 
 
 class CallFoundTool(Tool):
-    """Calls a tool that `ToolSearch` has found, or that `find` finds like `ToolSource.find_tool`."""
+    """The tool by which the model calls a tool that `ToolSearch` or `find` finds."""
 
     name = "call_tool"
     kind = "command"

@@ -32,7 +32,7 @@ _PAGE_TEMPLATE = b"<!doctype html><meta charset=utf-8><title>signoff</title><p>%
 
 
 class SignInRequest(Struct, frozen=True):
-    """The data that the user needs to sign in."""
+    """The URL, the port and the check of a pasted address that the user needs to sign in."""
 
     address: str
     """The URL to open in the browser."""

@@ -22,7 +22,7 @@ _EXPIRY_MARGIN_SECONDS = 60.0
 
 
 class OAuthToken(BaseModel):
-    """Token for one server URL."""
+    """The OAuth tokens for one server URL, with what is needed to renew them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,7 +50,7 @@ class OAuthToken(BaseModel):
 
 
 class TokenStore:
-    """All tokens by server URL; blocks."""
+    """Stores the OAuth tokens of the MCP servers in one file, by server URL; blocks."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

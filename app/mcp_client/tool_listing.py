@@ -274,7 +274,7 @@ class ToolWithdrawnOrChanged(Exception):
 
 
 class ToolListFetcher:
-    """Fetches the tool list of one server, and again when it changes; keeps the list of the last run until then."""
+    """Fetches one server's tool list, again after each change; until the first fetch it has that of the last run."""
 
     def __init__(
         self,

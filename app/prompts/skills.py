@@ -24,7 +24,7 @@ _MAX_WALKED_FOLDERS = 2_000
 
 
 class SkillFolder(Protocol):
-    """The folder of a skill: its path for commands, its list of files, and their content."""
+    """The folder of one skill: its path for commands, the list of its files, and their content."""
 
     @property
     def path(self) -> str:
@@ -43,7 +43,7 @@ class SkillFolder(Protocol):
 
 
 class WorkspaceSkillFolder:
-    """A skill folder inside the workspace, by its workspace path."""
+    """The folder of one skill inside the workspace, by its workspace path."""
 
     def __init__(self, workspace: Workspace, path: str) -> None:
         self._workspace = workspace
@@ -63,7 +63,7 @@ class WorkspaceSkillFolder:
 
 
 class UserSkillFolder:
-    """A skill folder of the user, which may be a symbolic link."""
+    """The folder of one skill outside the workspace, among the user's skills; it may be a symbolic link."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class ProposalService:
-    """All proposals of one workspace. Synchronous; methods may be called from any thread.
+    """Stages, approves, denies, undoes and re-bases the proposals of one workspace; methods work from any thread.
 
     Every change of state happens under a lock that other processes respect. Errors are `ProposalError`s with one
     line for the user; after an error everything is as it was before.

@@ -110,14 +110,14 @@ class DecisionAndUndoText(NamedTuple):
 
 
 def describe_approval(result: DecisionResult) -> DecisionAndUndoText:
-    """Return the text for an approval."""
+    """Return what an approval wrote or kept, and what its undo would do, as text for the user."""
     rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
     verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
     return DecisionAndUndoText(f"{result.proposal.id} {verb}: {_describe_paths(result)}.{rest}", undoes)
 
 
 def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> DecisionAndUndoText:
-    """Return the text for a denial of these hunks, or of all that were pending."""
+    """Return what a denial of these hunks, or of all pending ones, did, and what its undo would do."""
     proposal, name = result.proposal, result.proposal.id
     if proposal.on_disk:
         return DecisionAndUndoText(f"{name} taken back off the disk: {_describe_paths(result)}.", "puts it back")
@@ -131,7 +131,7 @@ def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> De
 
 
 def describe_undo(result: DecisionResult) -> DecisionAndUndoText:
-    """Return the text for an undone decision."""
+    """Return what an undo restored or took back, and what a redo would do, as text for the user."""
     proposal, name = result.proposal, result.proposal.id
     hunks = format_count(len(result.hunks), "hunk") if result.hunks else ""
     if result.denial and proposal.on_disk:

@@ -75,7 +75,7 @@ class OpenPermissionRequests:
 
 
 class FeedbackDrafts:
-    """Feedback and comments that the user has written but not sent, by item, and those that were sent."""
+    """Feedback and comments on each item that the user has not sent yet, and the comments already sent."""
 
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}

@@ -136,7 +136,7 @@ def judge_approval(
     action: Literal["approve", "approve_and_continue"] = "approve",
     doubts: Sequence[str] = (),
 ) -> Verdict:
-    """Return the verdict of `approve` for the shown proposal.
+    """Return whether the shown proposal can be approved now: at once, after a question, or not at all.
 
     Args:
         is_diff_shown: Whether the diff on screen is that of this revision.
@@ -177,7 +177,7 @@ def judge_approval(
 
 
 def judge_denial(state: ReviewQueueState, proposal: Proposal) -> Verdict:
-    """Return the verdict of `deny` for the shown proposal."""
+    """Return whether the shown proposal can be denied now: at once, after a question, or not at all."""
     if not proposal.state.is_pending:
         return ActionRefused(f"{proposal.id} is not waiting any more.")
     return _judge_denial(state, proposal, state.feedback_drafts.describe_unsent(proposal))
@@ -223,7 +223,7 @@ def _describe_losses(state: ReviewQueueState, proposal: Proposal) -> list[str]:
 
 
 def judge_approve_all(state: ReviewQueueState) -> Verdict:
-    """Return the verdict of `approve all`: always a question, which names doubtful proposals and leaves them out."""
+    """Return the question before all waiting proposals are approved, without doubtful ones; or a refusal."""
     select = state.hunk_exclusions.approval_selection
     ready = [item for item in state.waiting if can_be_approved(item) and not select(item).is_empty]
     if not ready:
@@ -307,7 +307,7 @@ def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
 
 
 def describe_seen_and_reproduced_files(proposal: Proposal, unseen: UnseenParts) -> str:
-    """Return how many files were seen of a proposal whose command gave the same result twice.
+    """Return how many files of a proposal were seen, and that its command gave the rest twice alike.
 
     `3 of 412 files of P9 were on screen; the rest is what “make fmt” gave twice, byte for byte`.
     """

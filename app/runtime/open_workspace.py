@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class HookDispatcher:
-    """Runs hooks when the stores are written, on any thread; imports the runner on first use.
+    """Runs the user's hooks for written session events and newly staged proposals, on any thread.
 
     Args:
         hooks: Returns the configured and trusted hooks.

@@ -62,7 +62,7 @@ def take_new_untrusted_commands_notice(runtime: OpenWorkspace, catalogue: Comman
 
 
 class CommandMessage(Struct, frozen=True):
-    """A message that a custom command makes."""
+    """The prompt that a custom command makes for the model, and a notice for the user."""
 
     text: str
     command: CommandInvocation

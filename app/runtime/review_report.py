@@ -40,7 +40,7 @@ SIDE_QUESTIONS_HEADING = "Asked aside"
 
 
 class ProposalReviewReport(Struct, frozen=True):
-    """A report on one proposal and its review."""
+    """A report on one proposal: its diffs, patch, decisions, denied parts and side questions."""
 
     proposal: Proposal
     diffs: Sequence[FileDiff]

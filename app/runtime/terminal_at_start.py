@@ -67,7 +67,7 @@ def hold_terminal_and_show_first_picture(pictures: Path, theme: str | None = Non
 
 
 def take_over_first_picture_screen() -> bool:
-    """Return whether the first picture is on the alternate screen; then the caller must leave that screen."""
+    """Return whether the first picture is shown; the caller then must leave its alternate screen."""
     global _is_picture_shown
     is_shown, _is_picture_shown = _is_picture_shown, False
     return is_shown

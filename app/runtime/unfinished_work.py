@@ -131,7 +131,7 @@ def _hunk_outcomes(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutco
 
 
 def stage_agent_edits_captured_by_hooks(runtime: OpenWorkspace) -> list[str]:
-    """Stage captured edits that are not staged yet.
+    """Stage edits of other agents that hooks captured; return one line for each failure.
 
     Returns:
         One line for the user for each failure; the next call tries again.

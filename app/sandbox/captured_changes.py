@@ -41,7 +41,7 @@ class PathChange(Struct, frozen=True):
 
 
 class ChangedPathWithSize(Struct, frozen=True):
-    """The size of a path that a command has changed, without the content, and whether it was deleted."""
+    """A path that a command has changed, with its size and whether it was deleted, but without content."""
 
     path: str
     size: int

@@ -147,7 +147,7 @@ user's terminal.
 
 
 class OutsideAccess(Struct, frozen=True):
-    """The paths outside the workspace that a command sees differently; all are resolved and exist."""
+    """How a command sees paths outside the workspace: writable, cached, private, shown or hidden."""
 
     writable: tuple[Path, ...]
     """Paths that the user lets commands write in place; an outer path comes before the paths in it."""

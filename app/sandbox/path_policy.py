@@ -325,7 +325,7 @@ def walk_watched_entries(
 def count_changed_ignored_files(
     root: Path, path: str, since: int, max_names: int
 ) -> tuple[WrittenIgnoredPath | None, int]:
-    """Count the files that have changed at an ignored path and below it.
+    """Count the files that changed at and below an ignored path; also return how many names were examined.
 
     Args:
         since: Nanoseconds since the epoch.

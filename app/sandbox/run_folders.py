@@ -140,8 +140,6 @@ def versions_kept_for_workspace(root: Path, folder: Path) -> FileVersionsNotWrit
 def move_to_unused_workspace_path(source: Path, folder: Path, path: str) -> None:
     """Move an entry to its workspace path below a folder, with a number added if that exists. Raises OSError.
 
-    Raises OSError.
-
     Adds a number to the path if it exists.
     """
     place = folder / path

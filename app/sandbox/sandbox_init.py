@@ -74,7 +74,7 @@ _ABSTRACT_SOCKETS_INSIDE, _SIGNALS_INSIDE = 0x1, 0x2
 
 
 def main(arguments: list[str]) -> int:
-    """Execute the steps, run the program and report how it ended; return the exit code."""
+    """Execute the sandbox steps, then run the program and report how it ended; return the exit code."""
     report, parent = int(arguments[0]), int(arguments[1])
     split = arguments.index("--")
     steps, program = [os.fsencode(word) for word in arguments[2:split]], arguments[split + 1 :]

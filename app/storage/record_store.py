@@ -45,7 +45,7 @@ class BrokenEntry(Struct, frozen=True):
 
 
 class ChainVerification(Struct, frozen=True):
-    """Result of verifying the chain."""
+    """Result of verifying the hash chain of the decision record: sound entries, broken ones, last hash."""
 
     entries: tuple[DecisionRecordEntry, ...]
     """The sound entries of decisions, oldest first."""

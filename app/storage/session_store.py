@@ -58,7 +58,7 @@ _BATCH_EVENTS = 1_000
 
 
 class SessionRecord(Struct, frozen=True):
-    """Facts about a session that do not need its events."""
+    """A stored session without its events: title, model, origin of a fork, times and pin."""
 
     id: str
     workspace: str

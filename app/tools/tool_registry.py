@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AdditionalTools(Struct, frozen=True):
-    """Tools of a `ToolSource`, in addition to the built-in ones."""
+    """Tools besides the built-in ones: those listed for the model, and unlisted ones that it may call."""
 
     listed: Sequence[Tool] = ()
     """Tools in the list that the model gets."""

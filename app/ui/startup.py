@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ReviewControllers(NamedTuple):
-    """The controllers of the review."""
+    """The controllers of the review: stored reviews, checks, decisions, side questions and reading progress."""
 
     notes: "UnfinishedReviewStore"
     """Stores unfinished reviews."""

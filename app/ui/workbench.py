@@ -113,7 +113,7 @@ _REPAINTS_PER_TICK = 2
 
 
 class Workbench(Screen[None]):
-    """Three panes side by side, or one at a time with tabs in a narrow terminal."""
+    """The main screen: chat, diff and approvals side by side, or one at a time with tabs in a narrow terminal."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
 

@@ -18,7 +18,7 @@ _BRANCH_PREFIX = "ref: refs/heads/"
 
 
 class GitRepositoryFolders(Struct, frozen=True):
-    """The folders of the git repository that a folder is part of."""
+    """The folders of a git repository: the top, the one with HEAD, and the one that all worktrees share."""
 
     top: Path
     """The folder that contains `.git`."""

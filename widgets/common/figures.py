@@ -39,7 +39,7 @@ def format_short_number(number: int) -> str:
 
 
 def format_tokens(spent: TokenTotals) -> str:
-    """Return for example `12.3k in (8.1k cached), 940 out`; empty without tokens."""
+    """Return token counts for the user, such as `12.3k in (8.1k cached), 940 out`; empty without tokens."""
     if not spent.input:
         return format_count(spent.output, "token") if spent.output else ""
     cached = f" ({format_short_number(spent.cached)} cached)" if spent.cached else ""
@@ -47,7 +47,7 @@ def format_tokens(spent: TokenTotals) -> str:
 
 
 def format_dollars(spent: TokenTotals) -> str:
-    """Return for example `$0.042`; empty without a cost."""
+    """Return the cost for the user, such as `$0.042`; empty without a cost."""
     if not spent.cost:
         return ""
     return f"${spent.cost:.3f}" if spent.cost >= 0.001 else "< $0.001"

@@ -254,13 +254,13 @@ def is_burst_input(app: App[Any]) -> bool:
 
 
 async def wait_until_input_painted(app: App[Any]) -> None:
-    """Return when the effect of the user's input is on the screen; call it before a large change."""
+    """Wait until the effect of the user's input is on the screen; call it before a large change."""
     if isinstance(app, OrderedInputApp):
         await app.input.wait_until_painted()
 
 
 async def wait_for_typing_pause(app: App[Any]) -> None:
-    """Return when the user pauses; call it before work that needs the CPU."""
+    """Wait until the user pauses typing; call it before work that needs the CPU."""
     if isinstance(app, OrderedInputApp):
         await app.input.wait_for_quiet()
 

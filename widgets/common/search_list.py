@@ -18,7 +18,7 @@ from app.text.safe_text import escape_unsafe
 
 
 class ListChoice(Struct, frozen=True):
-    """An entry of a list, of one or more lines."""
+    """A choice in a `SearchList`: its key, its label, and the text that a search matches."""
 
     key: str
     """Identifies the choice."""

@@ -162,7 +162,7 @@ class SeenLinesSaved(Message):
 
 
 class StatusBar(ClickTargets):
-    """One line that drops its least important parts if it is too narrow.
+    """Shows the `StatusValues` in one line; drops the least important parts if it is too narrow.
 
     A click on the gate opens its policy, on the waiting proposals the approvals, and on the model the choice of
     models.

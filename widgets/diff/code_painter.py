@@ -81,7 +81,7 @@ class _CodePosition(NamedTuple):
 
 
 class SourceRowPainter:
-    """Paints the rows that show source."""
+    """Paints the rows of a diff that show source, with hunk state, line numbers, sign and marks."""
 
     def __init__(self, context: RenderContext, style: StyleOf) -> None:
         self.context = context

@@ -198,7 +198,7 @@ _MAX_QUERY_CHARACTERS = 20
 
 
 class PositionBar(Widget):
-    """Shows the position of the cursor of a diff view."""
+    """Shows a title, the change's origin, and the cursor's position in it: file, line, hunk, search matches."""
 
     DEFAULT_CSS = """
     PositionBar {

@@ -13,7 +13,7 @@ from app.review.hunk_lines import HunkRange, Side
 
 
 class SourceLinePosition(NamedTuple):
-    """A line of the old or the new text of a file."""
+    """Identifies a line of the old or the new text of a file: file index, side and line number."""
 
     file: int
     """Index of the file."""
@@ -83,7 +83,7 @@ class WhitespaceHunkRow(NamedTuple):
 
 
 class FoldRow(NamedTuple):
-    """A folded unchanged stretch."""
+    """The row that stands for a folded stretch of unchanged lines."""
 
     file: int
     gap: int
@@ -182,7 +182,7 @@ class SingleRowSegment(RowSegment):
 
 
 class ContextSegment(RowSegment):
-    """Unchanged lines."""
+    """The rows of a stretch of unchanged lines."""
 
     __slots__ = ("gap", "old_start")
 

@@ -339,7 +339,7 @@ _MAX_WORD_CHARACTERS_PER_CELL = 4
 
 
 class LineBreaks(NamedTuple):
-    """Break positions of a source line."""
+    """Where a source line wraps: the start of each terminal line, and the indentation of all but the first."""
 
     starts: Sequence[int]
     """Index of the first drawn character of each terminal line."""

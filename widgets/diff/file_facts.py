@@ -130,7 +130,7 @@ def format_main_attention_reason(diff: FileDiff) -> list[StyledFact]:
 
 
 def file_heading_facts(diff: FileDiff, context: RenderContext) -> list[StyledFact]:
-    """Return the facts to the right of a name: hunks, kind of change, and the counts of the chosen part."""
+    """Return the facts right of a file's name: hunks, kind of change, line counts of the chosen hunks."""
     change = diff.change
     facts: list[StyledFact] = []
     if diff.is_sorted_last:

@@ -153,7 +153,7 @@ _LAYOUT_PAUSE_SECONDS = 0.004
 
 
 class SideThreadSubject(Struct, frozen=True):
-    """The subject of a side question."""
+    """What a side question is about: its anchor in a proposal, a label, and the lines that the user picked."""
 
     anchor: ThreadAnchor
     label: str

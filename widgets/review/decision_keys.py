@@ -239,7 +239,7 @@ CollectFeedback = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
 
 
 class ActionVerdictHandler:
-    """Acts on verdicts: posts the decision, asks for confirmation, or shows why it refuses."""
+    """Acts on the verdict about a user's action: posts the decision, asks to confirm it, or shows the refusal."""
 
     def __init__(
         self, state: ReviewQueueState, collect_feedback: CollectFeedback, host: review_messages.ReviewPaneInterface

@@ -120,7 +120,7 @@ class FeedbackField(WritingField):
 
 
 class UnsentTextController:
-    """Keeps all texts of a review in its state until they are sent."""
+    """Keeps the user's feedback and comments until they are sent; opens the field and returns orphaned texts."""
 
     def __init__(
         self, state: ReviewQueueState, field: FeedbackField, diff_pane: DiffPane, host: ReviewPaneInterface

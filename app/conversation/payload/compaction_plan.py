@@ -469,7 +469,7 @@ def make_summary_payload(
     profile: EndpointProfile,
     inputs: PayloadInputs,
 ) -> Payload:
-    """Return the payload that asks the model for the summary of a plan.
+    """Return the payload that asks the model to summarise the events that a step of a compaction covers.
 
     Args:
         inputs: the same as for other requests, with the same tools, which may not be called.

@@ -143,7 +143,7 @@ def _unsent_reason(history_image: HistoryImage, profile: EndpointProfile, conten
 
 
 def image_unsent_reason(image: Image, profile: EndpointProfile, *, of_tool: bool = False) -> str:
-    """Return why an endpoint is not sent an image; empty if it is sent."""
+    """Return why an endpoint is not sent an image, as one word such as `large`; empty if it is sent."""
     if not profile.accepts_images:
         return "blind"
     if of_tool and profile.wire == "chat":

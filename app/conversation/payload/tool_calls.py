@@ -147,7 +147,7 @@ _MAX_RAW_CHARACTERS = 2_000
 
 
 class CallRecord(Struct):
-    """A call of a response and its known progress."""
+    """A tool call of a response with its known progress: started, asked the user, result or answer."""
 
     call: ToolCall
     wire_id: str

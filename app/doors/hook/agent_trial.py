@@ -267,7 +267,7 @@ _CODE_MODE_SCRIPT = "try {{ await tools.apply_patch({patch}) }} catch (error) {{
 
 
 class AgentTrialEnvironment:
-    """The folders and environment variables of one agent; creates the folders."""
+    """The home, workspace, settings and environment variables for the trial of one agent; creates them."""
 
     def __init__(self, agent: str, folder: Path, url: str, *, uses_code_mode: bool = False) -> None:
         self._agent = agent

@@ -55,7 +55,7 @@ class DenialFormat(NamedTuple):
 
 
 class ReadToolRangeArguments(NamedTuple):
-    """A tool of an agent that reads one file: the names of its arguments for the range of lines."""
+    """The names of the arguments that give the range of lines, for a tool of an agent that reads one file."""
 
     start: str
     length: str = ""
@@ -421,7 +421,7 @@ class HookOptions(NamedTuple):
 
 
 def parse_hook_arguments(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
-    """Parse the arguments of `signoff hook`: agent, workspace (empty: the agent's own), options; or SystemExit.
+    """Parse the arguments of `signoff hook`: agent, workspace (empty: the agent's own) and options.
 
     Raises SystemExit.
 

@@ -37,7 +37,7 @@ def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAg
 def add_decisions_to_call_answer(
     root: Path, turns: Sequence[CapturedAgentTurn], answer: HookAnswer, *, denies: bool
 ) -> HookAnswer:
-    """Add recent decisions to the answer to a call, for an agent that gets none with prompts.
+    """Add unreported decisions to the answer to a call; deny the call if the agent should read them first.
 
     Args:
         turns: Turns whose proposals have decisions to report.
@@ -60,7 +60,7 @@ def answer_call_with_decision_or_refusal(root: Path, turn: CapturedAgentTurn, re
 
 
 def stage_edits_and_wait_for_decision(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
-    """Wait for the decision on the staged proposal and return it; `answer` if none by `until` (monotonic time)."""
+    """Stage captured edits and return the decision that comes until `until` (monotonic time); else `answer`."""
     with _open_and_close_workspace(root) as runtime:
         if refused := [
             line for line in stage_agent_edits_captured_by_hooks(runtime) if line.startswith(f"{answer.proposal},")

@@ -38,7 +38,7 @@ class JsonNode(NamedTuple):
 
 
 def parse_json_with_comments(text: str) -> JsonNode:
-    """Parse a JSON text that may have comments. Raises ValueError."""
+    """Parse a JSON text that may have comments into nodes with their positions. Raises ValueError."""
     node, at = _parse_value(text, _skip_space(text, 0), 0)
     if _skip_space(text, at) != len(text):
         raise ValueError(f"there is more after the end, from character {at}")
@@ -233,10 +233,7 @@ def make_hook_command(agent: ExternalAgent, options: HookOptions) -> str:
 
 
 def find_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
-    """Return signoff's hook as the settings have it; None if there is none. Raises UnreadableSettings.
-
-    Raises UnreadableSettings.
-    """
+    """Return signoff's hook as the settings have it; None if there is none. Raises UnreadableSettings."""
     if agent.form == "plugin":
         line = parse_plugin_command(text)
         plugin = InstalledHook(line, math.inf, "", True)
@@ -512,7 +509,7 @@ _RELEASE_WEAKNESSES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] 
 
 
 def read_agent_version(program: str) -> str:
-    """Return the version that `--version` prints: `0.169.0`; empty if it prints none."""
+    """Run an agent's program with `--version` and return the version, such as `0.169.0`; empty if it prints none."""
     # Agents write to their home even for `--version`; use a temporary one.
     with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
         environment = {**os.environ, **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home)}

@@ -165,10 +165,7 @@ _MAX_SAFE_INTEGER = 2**53
 
 
 def apply_claude_notebook_edit(files: "InMemoryTurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Change one cell of a notebook as Claude Code's NotebookEdit does. Raises EditNotStaged.
-
-    Raises EditNotStaged.
-    """
+    """Change one cell of a notebook as Claude Code's NotebookEdit does. Raises EditNotStaged."""
     path = require_string_argument(arguments, "notebook_path")
     text = files.decode_file(path)
     try:
@@ -325,7 +322,7 @@ class CodexHunk(NamedTuple):
 
 
 def apply_codex_patch(files: "InMemoryTurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Apply a whole patch. Raises EditNotStaged."""
+    """Apply a patch of Codex's `apply_patch` to the files in memory. Raises EditNotStaged."""
     text = next((arguments[key] for key in _PATCH_ARGUMENTS if arguments.get(key)), "")
     lines = _patch_lines(str(text[-1] if isinstance(text, list) else text))
     at = 0

@@ -35,7 +35,7 @@ class ResponseAndPromptIds(NamedTuple):
 
 
 def find_claude_response(path: str, call: str) -> ResponseAndPromptIds:
-    """Return the response that contains the call."""
+    """Return the ids of the model response that contains a call, from a transcript of Claude Code."""
     for line in reversed(_read_marked_lines(path, call)):
         message = line.get("message")
         if line.get("type") == "assistant" and isinstance(message, dict):
@@ -64,7 +64,7 @@ def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
 
 
 def find_codex_response(path: str, call: str) -> ResponseAndPromptIds:
-    """Return the response of a call; its id is that of its first call.
+    """Return the id of the response that contains a call, from a transcript of Codex: the id of its first call.
 
     Results are written after all calls of a response.
     """
@@ -170,7 +170,7 @@ def wait_for_copilot_response(session: str, called_at: str) -> ResponseAndPrompt
 
 
 def find_running_kimi_response(session: str) -> ResponseAndPromptIds:
-    """Return the unfinished response, from the logs of a session's agents.
+    """Return the id and the model of the unfinished response, from the logs of a Kimi Code session's agents.
 
     The payload contains neither the file nor the response, and a call is written to the log only after its hook. Each
     request to the model is a step. Its begin is written before the request, and its end after all its calls.

@@ -359,7 +359,7 @@ class RunningToolCall:
 
 
 class McpDoorTools(Protocol):
-    """Runs the tools of the server."""
+    """The tools of the MCP door: runs each call, and closes the workspace at the end."""
 
     def call(self, name: str, arguments: Message, caller: McpCaller, running: RunningToolCall) -> tuple[str, bool]:
         """Run a tool to its end; return the text for the model, and whether the call failed. Never raises."""
@@ -371,7 +371,7 @@ class McpDoorTools(Protocol):
 
 
 class McpDoorServer:
-    """An MCP connection; `handle_line` runs on one thread, answers are sent from many.
+    """The MCP server of one connection; `handle_line` runs on one thread, answers are sent from many.
 
     Args:
         load_tools: Returns the tools; called at the first tool call, because many sessions make none.

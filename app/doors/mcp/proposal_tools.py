@@ -65,7 +65,7 @@ class _ToolArguments(BaseModel):
 
 
 class ReplacementArguments(_ToolArguments):
-    """One replacement; its fields are those of `app.proposals.locate.matching.TextReplacement`."""
+    """One text replacement in the arguments of `propose_edit`; its fields are those of `TextReplacement`."""
 
     old: str
     new: str
@@ -75,7 +75,7 @@ class ReplacementArguments(_ToolArguments):
 
 
 class FileChangeArguments(_ToolArguments):
-    """The change of one file."""
+    """The change of one file in the arguments of `propose_edit`: edits, whole content, deletion or new path."""
 
     path: str
     edits: list[ReplacementArguments] | None = Field(default=None, min_length=1)

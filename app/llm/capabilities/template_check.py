@@ -80,7 +80,7 @@ _RenderResult = str | _RenderRefusal | None
 async def find_placement_kept_by_chat_template(
     endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, send: RequestSender
 ) -> ChatTemplateCheckResult | None:
-    """Find the message placement that the chat template keeps; None if it can't render. Raises AttemptFailed.
+    """Find the message placement that the chat template keeps; None if the server can't render.
 
     Raises AttemptFailed.
     """

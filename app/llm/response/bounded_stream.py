@@ -19,7 +19,10 @@ MAX_DEPTH = 100
 
 
 def parse_json(text: str, *, strict: bool = True) -> Any:
-    """Return the parsed text; `strict` as in `json.loads`. Raises ValueError or RecursionError."""
+    """Return the value of a JSON text that is not nested too deeply; `strict` as in `json.loads`.
+
+    Raises ValueError or RecursionError.
+    """
     value = _parse_value(text) if strict else json.loads(text, strict=False)
     # Each level has a bracket: with fewer brackets, no check is necessary.
     if text.count("{") + text.count("[") > MAX_DEPTH and is_deeper_than(MAX_DEPTH, value):

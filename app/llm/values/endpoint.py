@@ -57,7 +57,7 @@ class BaseUrlWithSecrets:
 
 
 def split_base_url_and_secrets(base_url: str) -> BaseUrlWithSecrets:
-    """Parse a base URL; an invalid one is accepted too."""
+    """Separate the secrets in a base URL (password, secret query parameters) from it; accepts invalid URLs, too."""
     try:
         parts = urlsplit(base_url.strip())
         user, password = parts.username, parts.password

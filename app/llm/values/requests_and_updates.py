@@ -43,7 +43,7 @@ def _is_refused(refused: Mapping[str, Any], name: str, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address and credentials of an endpoint."""
+    """An endpoint with a model: base URL, credentials, headers, and the user's request settings and price."""
 
     base_url: str
     """The URL without secrets, even if the argument has some: it is stored, shown and exported."""
@@ -105,7 +105,7 @@ class ReceivedToolCall(BaseModel):
 
 
 class TokenUsage(BaseModel):
-    """Tokens as counted by the server."""
+    """Tokens of one request as counted by the server, and their cost."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -119,13 +119,13 @@ class TokenUsage(BaseModel):
 
 
 class TextDelta(Struct, frozen=True):
-    """A piece of the answer."""
+    """Update of a running request: a piece of the answer's text."""
 
     text: str
 
 
 class ReasoningDelta(Struct, frozen=True):
-    """A piece of the reasoning."""
+    """Update of a running request: a piece of the model's reasoning."""
 
     text: str
 

@@ -56,7 +56,7 @@ IMAGE_PARTS = frozenset({"image_url", "image", "input_image"})
 
 @dataclass(frozen=True, slots=True)
 class AttachedImage:
-    """An image of a user message or a tool result."""
+    """An image of a user message or a tool result, with its bytes as base64."""
 
     media_type: str
     data: str = field(repr=False)
@@ -166,7 +166,7 @@ def list_or_empty(value: Any) -> Sequence[Any]:
 
 
 class OpaqueBlockDeltaBuilder:
-    """Makes deltas that record the blocks to be sent back unchanged, with their positions in the response."""
+    """Builds the deltas that keep blocks to be sent back unchanged, with their positions in the response."""
 
     def __init__(self, wire: str) -> None:
         self._wire = wire

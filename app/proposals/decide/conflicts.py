@@ -33,8 +33,7 @@ from app.workspace.secrets import secret_reason
 
 
 def replace_result_by_user_text(contents: ContentStore, proposal: Proposal, path: str, text: str) -> Proposal:
-    """Return the proposal with another result for one file; unchanged lines keep their bytes, unchanged hunks their
-    ids.
+    """Return the proposal with the user's text as the result of one file; unchanged lines keep their bytes.
 
     Raises:
         InvalidUserText: the file is not in the proposal, is not text or is already on disk, the text cannot be
@@ -112,7 +111,7 @@ class ConflictMarkerLabels(Struct, frozen=True):
 
 
 class UnsavedEdit(Struct, frozen=True):
-    """The user's unsaved edit of a file that has changed meanwhile: the text now, and when the edit began."""
+    """The user's unsaved text of a file that has changed meanwhile, and the text with which the edit began."""
 
     text: str
     original_text: str

@@ -62,7 +62,7 @@ EMPTY_SCOPE = DecisionScope(frozenset(), frozenset(), is_everything=False)
 
 
 class PlannedDecision(Struct):
-    """The effect of a decision: the proposal afterwards, the writes, and the line counts."""
+    """What a decision will write: the path transitions, the proposal afterwards, and the line counts by file."""
 
     proposal: Proposal
     transitions: list[PathTransition] = field(default_factory=list)
@@ -312,7 +312,7 @@ def _changes_with_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Li
 
 
 def load_path_changes(contents: ContentStore, transitions: Iterable[PathTransition]) -> Iterator[PathChange]:
-    """Yield transitions with the bytes of both versions."""
+    """Yield each transition as a PathChange with the file's bytes before and after it."""
     for transition in transitions:
         before, after = contents.load_file(transition.before), contents.load_file(transition.after)
         yield PathChange(transition.path, before, after)

@@ -45,7 +45,7 @@ _BINARY_CHUNK_BYTES = 52
 
 
 class FileToDiff(Struct, frozen=True):
-    """A file of a change set with its contents."""
+    """One file to be written as a diff: its paths, modes, and old and new content."""
 
     path: str
     """The new path; for a deletion, the old path."""
@@ -279,7 +279,7 @@ def export_patch(contents: ContentStore, proposal: Proposal) -> str:
 
 
 def proposal_path_changes(contents: ContentStore, proposal: Proposal) -> list[PathChange]:
-    """Return the pending changes by path with all bytes; a moved file is a deletion and a creation."""
+    """Return the changes that `export_patch` covers, by path, with all bytes; a move is a deletion and a creation."""
     changes: list[PathChange] = []
     for change in _exported(proposal):
         before, after = contents.load_file(change.base), contents.load_file(change.result)

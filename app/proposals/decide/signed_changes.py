@@ -173,7 +173,7 @@ class _DecidedFileVersions(Struct, frozen=True):
 
 
 class UnsignedChanges(Struct, frozen=True):
-    """Changes without their approved hunks, and the hunks that were left out."""
+    """Changes without the hunks that were approved or are pending already, and these hunks."""
 
     changes: tuple[PathChange, ...]
     """From the signed content to the present one."""
@@ -183,7 +183,7 @@ class UnsignedChanges(Struct, frozen=True):
 def exclude_approved_hunks(
     store: RecordingStore, contents: ContentStore, changes: Sequence[PathChange], overlay: Overlay | None = None
 ) -> UnsignedChanges:
-    """Return the changes without the hunks that were approved before.
+    """Return the changes without the hunks that were approved before or are pending in other proposals.
 
     Args:
         store: Has the record and the pending proposals.

@@ -151,10 +151,7 @@ def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -
 
 
 def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft: Draft) -> VersionsToCheck:
-    """Return the workspace's files with and without a draft's edits, for checks. Raises MissingContent.
-
-    Raises MissingContent.
-    """
+    """Return the workspace's files with and without a draft's edits, for checks. Raises MissingContent."""
     draft_files = {path: file for path, file in draft.changed_paths.items() if file.has_changes}
     before = _pending_contents(contents, _older_pending_proposals(store, draft_files.keys(), sys.maxsize))
     edits = {path: file.content for path, file in draft_files.items()}

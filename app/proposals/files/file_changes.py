@@ -137,7 +137,7 @@ def count_added_and_removed_lines(
 def make_file_diff_stat(
     contents: ContentStore, path: str, base: FileVersion | None, result: FileVersion | None, op: str = ""
 ) -> FileDiffStat:
-    """Return the counted lines from one version of a file to another; the operation is found if it is not given."""
+    """Return the numbers of lines added and removed; the operation is computed if it is not given."""
     added, removed = count_added_and_removed_lines(contents, base, result)
     return FileDiffStat(path=path, op=op or file_operation("", base, result), added=added, removed=removed)
 

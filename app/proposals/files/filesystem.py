@@ -124,7 +124,7 @@ class DiskFile(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LstatResult:
-    """A file, folder, link or other node, as `stat` describes it."""
+    """What `lstat` says of a path: kind, identity, size, time of the last write, and permission bits."""
 
     kind: NodeKind
     identity: FileIdentity

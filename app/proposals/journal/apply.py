@@ -24,7 +24,7 @@ from app.workspace.paths import Workspace
 
 
 class PathChangedDuringApply(Exception):
-    """A path does not contain what the plan expects."""
+    """Another program created, removed or changed the file at a path while a journal record was being applied."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ _MAX_NAME_BYTES = 240
 
 
 class PathTransition(Struct, frozen=True):
-    """A path before and after; None for no file."""
+    """The versions of the file at one path before and after a write; None for no file."""
 
     path: str
     before: FileVersion | None
@@ -51,7 +51,7 @@ def plan_journal_record(
     dropped_folders: Iterable[str] | None = None,
     folder_modes: Mapping[str, int] = MappingProxyType({}),
 ) -> JournalRecord:
-    """Return the journal record of a change set, not stored yet.
+    """Return the journal record that carries out these path transitions; it is not stored yet.
 
     Args:
         proposal: The proposal once the record is done.

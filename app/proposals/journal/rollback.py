@@ -72,7 +72,10 @@ class PathContention(Exception):
 
 
 class JournalRollback:
-    """Rolls records back and removes their temporary files. Raises OSError if the disk refuses."""
+    """Rolls journal records back and removes their temporary files.
+
+    Raises OSError if the disk refuses.
+    """
 
     def __init__(self, filesystem: Filesystem, contents: ContentStore) -> None:
         self._filesystem = filesystem

@@ -243,7 +243,7 @@ def is_exact_match_at(index: LineIndex, block: Sequence[str], start: int) -> boo
 
 
 def count_rarest_line_occurrences(index: LineIndex, block: Sequence[str]) -> int:
-    """Return how often the rarest line of the block occurs in the file: it has no more exact places."""
+    """Return how often the block's rarest line is in the file: the block can have no more exact places than that."""
     positions = index.positions_by_line(MatchLevel.EXACT)
     return min((len(positions.get(line, ())) for line in block), default=0)
 

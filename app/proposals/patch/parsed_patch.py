@@ -10,7 +10,7 @@ from app.proposals.values.record_entries import git_blob_id
 
 
 class PatchHunk(Struct, frozen=True):
-    """A run of kept, removed and inserted lines; the header's numbers are not trusted."""
+    """A hunk of a parsed patch: kept, removed and inserted lines; the numbers of its header are not trusted."""
 
     lines: tuple[EditScriptLine, ...]
     old_start: int | None = None

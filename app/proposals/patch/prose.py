@@ -79,7 +79,7 @@ def is_file_header_with_hunk(lines: Sequence[str], at: int) -> bool:
 
 
 def is_file_part_end(line: str) -> bool:
-    """Return whether the line ends the part of one file."""
+    """Return whether the line ends a file's part of a patch, since it begins the next part, a commit or a mail."""
     return bool(_FILE_PART_END.match(line))
 
 

@@ -147,7 +147,7 @@ def _file_name(path: str) -> str:
 
 
 class Draft:
-    """Collects the edits of one step; methods may be called from any thread.
+    """Collects the edits of one step or patch until they are staged as a proposal; methods work from any thread.
 
     Paths may lead through links inside the workspace; the draft has the real file's path. `UnsafePath` is raised for
     paths that no tool may touch, `EditRefused` for edits that cannot be made; the draft is unchanged then.

@@ -31,7 +31,7 @@ _RETRY_SECONDS = 0.02
 
 
 class WorkspaceLock:
-    """A file lock that the operating system drops when its process dies; reentrant in a thread."""
+    """The lock with which one process at a time changes a workspace's proposals; it ends when the process dies."""
 
     def __init__(self, path: Path, wait_seconds: float = WAIT_SECONDS) -> None:
         self._path = path

@@ -155,9 +155,7 @@ def _terminate_inner_lines(lines: list[bytes]) -> list[bytes]:
 
 
 def format_hunk_header(hunk: Hunk) -> str:
-    """Return the hunk's place as a unified diff without context writes it (POSIX diff -u: an empty range names the
-    line before it).
-    """
+    """Return the hunk's `@@ -3,2 +3,4 @@` header as a unified diff without context has it."""
     return f"@@ -{_format_range(hunk.old_start, hunk.old_count)} +{_format_range(hunk.new_start, hunk.new_count)} @@"
 
 
@@ -174,7 +172,7 @@ def set_state_of_pending_hunks(
 
 
 def mark_hunks_decided(hunks: Iterable[Hunk], chosen: Collection[str], state: HunkState) -> tuple[Hunk, ...]:
-    """Return the hunks after some are decided: these mark their place, the others stay as they were shown.
+    """Return the hunks after some are decided: those keep only their place (counts 0), the others move to fit.
 
     Applied hunks are part of the base from then on; denied ones are not part of the result.
     """

@@ -145,7 +145,7 @@ class MergeConflict(Struct, Generic[Line], frozen=True):
 
 
 class MergeResult(Struct, Generic[Line], frozen=True):
-    """The merged lines; in a conflict they are those of our side, unless theirs was requested."""
+    """The result of a three-way merge: the merged lines, the conflicts, and each side's changes from the base."""
 
     lines: tuple[Line, ...]
     conflicts: tuple[MergeConflict[Line], ...]

@@ -16,7 +16,7 @@ class FrozenModel(BaseModel):
 
 
 class FileDiffStat(FrozenModel):
-    """One file of a proposal in numbers: its operation and its added and removed lines."""
+    """The diffstat of one file of a proposal: its operation and the numbers of added and removed lines."""
 
     path: str
     op: str

@@ -134,7 +134,7 @@ class Hunk(FrozenModel):
 
 
 class ConflictingLines(FrozenModel):
-    """A place where the disk and the proposal disagree."""
+    """A place where the disk and a stale proposal changed the same lines, with the lines of both and of the base."""
 
     line: int
     """Line on disk, from 1."""
@@ -522,7 +522,7 @@ _MAX_NAMED_FILES = 3
 
 
 class EditReport(Struct, frozen=True):
-    """The result of an edit for the draft: its files, a text for the model, and a line for the user."""
+    """What an edit did to the draft: its files, a text for the model, and a line for the user."""
 
     files: tuple[FileDiffStat, ...]
     text: str

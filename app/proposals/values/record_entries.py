@@ -33,7 +33,7 @@ FIRST = ""
 
 
 class RecordedFile(FrozenModel):
-    """A file that a decision wrote, or that a decision without a write was about."""
+    """One file of a decision in the record: its git blob ids, digests and modes before and after."""
 
     path: str
     base: str = ""
@@ -65,7 +65,10 @@ class RecordedHunkStates(FrozenModel):
 
 
 class DecisionRecordEntry(FrozenModel):
-    """One decision. The hash is of the bytes as they were first written, never as a later schema would write them."""
+    """One decision of the user in the hash-chained record.
+
+    The hash is of the bytes as they were first written, never as a later schema would write them.
+    """
 
     format: Literal[1, 2, 3, 4, 5, 6, 7] = LATEST
     """Increases with every field that is added, here or in nested values: 1 had no host in the origin, 2 neither

@@ -33,7 +33,7 @@ class NotSimpleCommand(Exception):
 
 
 class ShellWord(Struct, frozen=True):
-    """A word of a command."""
+    """A word of a shell command without its quotes, and whether the shell passes it on unchanged."""
 
     text: str
     """The text without quotes."""
@@ -189,7 +189,7 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
 
 
 class CommandForm(Struct, frozen=True):
-    """Commands that the user can allow: exactly these words, or if `open`, these words and any others after them."""
+    """A pattern of commands to allow: exactly these words or, if `open`, any others after them, too."""
 
     words: tuple[str, ...]
     open: bool

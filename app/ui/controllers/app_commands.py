@@ -99,7 +99,7 @@ SendMessage = Callable[[str, "CommandInvocation | None", tuple[Mention, ...]], A
 
 
 class CustomCommandRunner:
-    """The user's custom commands, as of the latest read of their files."""
+    """Reads the user's custom commands from their files, offers them in the composer, and runs them."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ _CHAIN_STEPS = (2, 3, 5, 10)
 
 
 class GatePolicyPickerScreen(Dialog[tuple[str, int | None]]):
-    """A list of the gate policies."""
+    """A dialog to pick the gate policy; the result is the policy and, for a chain, its number of steps."""
 
     HEADING = "Gate policy"
     KEYS = (

@@ -102,7 +102,7 @@ def _clean_text(text: str) -> str:
 
 
 class TerminalNotifier:
-    """Sends bells, notifications and window titles to the terminal, through Textual's driver."""
+    """Sends bells, notifications and window titles through Textual's driver, and records its first picture."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment

@@ -172,6 +172,7 @@ def test_a_missing_path_is_nothing(workspace: Workspace, monkeypatch: pytest.Mon
         ("nul.tar.gz", "device"),
         ("Aux .c", "device"),
         ("com1", "device"),
+        ("PRN.log", "device"),
         ("LPT\u00b9.log", "device"),
         ("CONIN$", "device"),
         ("nul:x", "device"),
@@ -183,10 +184,10 @@ def test_a_missing_path_is_nothing(workspace: Workspace, monkeypatch: pytest.Mon
         ("what?.md", "no name can have ?"),
     ],
 )
-def test_names_that_windows_takes_for_others_are_told(path: str, said: str) -> None:
+def test_names_with_another_meaning_on_windows_are_refused(path: str, said: str) -> None:
     assert said in windows_path_problem(path)
 
 
-def test_ordinary_names_are_not_told() -> None:
+def test_ordinary_names_are_accepted() -> None:
     for path in ("console.py", "null", "a.con", "com10", "lpt", ".env", "a b.c", "aux-1/x", "prn_x"):
         assert windows_path_problem(path) == ""

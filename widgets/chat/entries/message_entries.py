@@ -221,7 +221,7 @@ class ReasoningEntry(FoldedEntry, frozen=True):
 
 
 class QuestionEntry(TranscriptEntry, frozen=True):
-    """A question of the model."""
+    """A question of the model to the user, with its options, and the answer once there is one."""
 
     call: str
     text: str

@@ -108,7 +108,7 @@ _TOOL_STATUSES: dict[ToolStatus, tuple[str, TextStyle, str]] = {
 
 
 class ToolEntry(TranscriptEntry, frozen=True):
-    """A tool call."""
+    """A tool call of the model: its target, status, arguments and output."""
 
     is_compact: ClassVar[bool] = True
 

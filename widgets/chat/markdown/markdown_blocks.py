@@ -219,7 +219,7 @@ def needs_blank_row(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> boo
 def render_chunk(
     chunk: MarkdownChunk, width: int, state: MarkdownRenderState, rows_above: list[StyledLine]
 ) -> list[StyledLine]:
-    """Return the lines of a chunk; a `rest` removes the last line from `rows_above` and continues it."""
+    """Return the lines of a chunk; one that continues a paragraph takes the last line from `rows_above`."""
     if chunk.kind == "rest":
         lines = _continue_paragraph(chunk, width, rows_above, state)
     else:
