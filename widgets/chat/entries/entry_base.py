@@ -1,8 +1,9 @@
 """Base of the transcript's entries: a key, rows, marks, an expected height, and text to copy."""
 
+from abc import ABCMeta, abstractmethod
 from typing import ClassVar, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, StructMeta
 
 from app.images.image import Image
 from widgets.chat.markdown.styled_lines import (
@@ -68,7 +69,11 @@ class GrowingRows(Protocol):
         ...
 
 
-class TranscriptEntry(Struct, frozen=True):
+class _AbstractStructMeta(StructMeta, ABCMeta):
+    """Metaclass of structs with abstract methods."""
+
+
+class TranscriptEntry(Struct, metaclass=_AbstractStructMeta, frozen=True):
     """An item of the transcript. Entries are values: a new one with the same key replaces it."""
 
     fill: ClassVar[str] = ""
@@ -78,9 +83,9 @@ class TranscriptEntry(Struct, frozen=True):
 
     key: str
 
+    @abstractmethod
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the rows for `width` cells beside the marks; at least one, unless `growing_rows` returns rows."""
-        raise NotImplementedError
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
         """Return rows for a growing text that is too long to lay out again each time; else None.

@@ -121,8 +121,7 @@ class CustomCommandEntry(UserEntry, frozen=True):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the typed command, and below it the message for the model or its length."""
-        # `slots=True` creates a new class, so `super()` without arguments does not work here.
-        typed = UserEntry.rows(self, width, opened)
+        typed = super().rows(width, opened)
         count = self.expansion.count("\n") + 1
         label = f"{'▾' if opened else '▸'} {format_count(count, 'line')} to the model"
         head_text = " · ".join(filter(None, (label, make_safe_text(self.model_and_effort))))
@@ -130,7 +129,7 @@ class CustomCommandEntry(UserEntry, frozen=True):
         return [*typed, head, *(wrap_text(make_safe_text(self.expansion), MUTED_STYLE, width) if opened else ())]
 
     def expected_height(self, width: int) -> int:
-        return UserEntry.expected_height(self, width) + 1
+        return super().expected_height(width) + 1
 
     @property
     def can_open(self) -> bool:
