@@ -343,19 +343,28 @@ class CheckScheduler:
         self._start_task(proposal_id, followed, self._examine_and_run(proposal_id, followed, calm))
 
     async def _examine_and_run(self, proposal_id: str, followed: _CheckedProposal, calm: float) -> None:
-        try:
-            await self._examine_proposal(proposal_id, followed)
-        except Exception as error:
-            # Report it before `looked_up` is set, on which an approval waits.
-            self._report_failure(proposal_id, followed, error)
-            return
-        finally:
-            followed.looked_up.set()
-        names = followed.to_run("staged")
-        if names and calm:
-            await asyncio.sleep(calm)
-        if followed.results or followed.why_not:
-            await self._run_checks(proposal_id, followed, names)
+        """Examine a proposal and run its automatic checks, again if the files changed while one ran."""
+        while True:
+            try:
+                await self._examine_proposal(proposal_id, followed)
+            except Exception as error:
+                # Report it before `looked_up` is set, on which an approval waits.
+                self._report_failure(proposal_id, followed, error)
+                return
+            finally:
+                followed.looked_up.set()
+            names = followed.to_run("staged")
+            if names and calm:
+                await asyncio.sleep(calm)
+            if followed.results or followed.why_not:
+                await self._run_checks(proposal_id, followed, names)
+            # A change that was undone at once leaves the workspace as `rerun_on_changes` knows it.
+            if not any(followed.results[name].stale for name in names):
+                return
+            if proposal_id != self._shown:
+                followed.is_outdated = True
+                return
+            calm = _CALM_SECONDS
 
     async def _examine_proposal(self, proposal_id: str, followed: _CheckedProposal) -> None:
         """Find out which checks apply to the proposal, which results are current, and whether checks can run."""

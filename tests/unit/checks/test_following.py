@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from app.automation import check_scheduler
 from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
 from app.automation.check_runner import ReportResult, TreesWithAndWithoutProposal
 from app.automation.check_scheduler import CheckScheduler
@@ -105,6 +106,36 @@ class Brief(Endless):
     async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> ProposalCheckResult:
         self.results[check.name] = ProposalCheckResult(check.name, self._outcome.state, check.when, self._outcome)
         return self.results[check.name]
+
+
+class Disturbed(Brief):
+    """A runner that sees the files change while it runs the first check, and then as they were."""
+
+    runs = 0
+
+    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> ProposalCheckResult:
+        self.runs += 1
+        result = await super().run_check(check, trees, tell)
+        return self.results.pop(check.name).as_outdated(READ.after) if self.runs == 1 else result
+
+
+@pytest.mark.parametrize("shown", [True, False])
+async def test_automatic_check_runs_again_if_the_files_changed_meanwhile_even_if_they_are_as_before(
+    shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_scheduler, "_CALM_SECONDS", 0.0)
+    runner: Any = Disturbed(CheckRunResult(CheckState.PASSED))
+    automatic = CHECK.model_copy(update={"when": "staged"})
+    said: list[ProposalChecks] = []
+    following = CheckScheduler(runner, lambda: (automatic,), some_trees, everything, said.append)
+    following.update_proposals([])
+    following.update_proposals([PROPOSAL], "P1" if shown else "")
+    await following.wait_until_done("P1")
+    assert said[-1].results[0].is_current is shown
+    following.update_proposals([PROPOSAL], "P1")
+    await following.wait_until_done("P1")
+    assert said[-1].results[0].is_current and runner.runs == 2
+    await following.close()
 
 
 class Failing(Brief):
