@@ -23,7 +23,7 @@ from app.review.hunk_lines import (
 )
 from app.review.review_state import ReviewQueueState
 from app.review.verdicts import can_be_approved, describe_proposal_state_in_review
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 
 _CONTEXT_LINES = 3
 """Unchanged lines above and below a hunk."""
@@ -131,10 +131,9 @@ def format_hunk_notes(state: ReviewQueueState, proposal: Proposal, diff: FileDif
         yield f"Caution: It repeats an edit that you denied in {hunk.repeat_of}."
     uncovered = [line + 1 for line in uncovered_line_numbers(diff) if line in hunk_line_numbers(hunk, "new")]
     if uncovered:
-        more = f" and {len(uncovered) - _MAX_NAMED_LINES} more" if len(uncovered) > _MAX_NAMED_LINES else ""
         verb = "are" if len(uncovered) > 1 else "is"
-        named = ", ".join(map(str, uncovered[:_MAX_NAMED_LINES]))
-        yield f"Reason: {format_count(len(uncovered), 'changed line')} {verb} run by no test (line {named}{more})."
+        named = join_first([*map(str, uncovered)], _MAX_NAMED_LINES)
+        yield f"Reason: {format_count(len(uncovered), 'changed line')} {verb} run by no test (line {named})."
     checked = state.checks.get(proposal.id)
     for name, finding in checked.findings if checked is not None else ():
         if finding.path == path and finding.line - 1 in hunk_line_numbers(hunk, "new"):

@@ -1,6 +1,6 @@
 """Carry out the decisions of a review and describe their outcome; the same for every kind of review."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.proposals.values.decision_facts import DecisionCommandCaller, DecisionContext
@@ -8,7 +8,7 @@ from app.proposals.values.models import DecisionResult, ProposalState
 from app.proposals.values.proposal_errors import RequiredCheckFailed
 from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import ReviewFeedback
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 
 if TYPE_CHECKING:
     from app.agent.decision_service import DecisionService
@@ -147,10 +147,4 @@ def describe_undo(result: DecisionResult) -> DecisionAndUndoText:
 
 
 def _describe_paths(result: DecisionResult) -> str:
-    return join_first_items([file.path for file in result.files])
-
-
-def join_first_items(items: Sequence[str]) -> str:
-    """Return the first four items, and the number of the others: `a, b, c, d and 2 more`."""
-    shown = ", ".join(items[:4])
-    return f"{shown} and {len(items) - 4} more" if len(items) > 4 else shown
+    return join_first([file.path for file in result.files], 4)

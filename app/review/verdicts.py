@@ -18,7 +18,7 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.pending_paths import has_undecided_part
 from app.review.review_state import ReviewQueueState, UnseenParts
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first, join_with_and
 
 
 class DecisionVerbs(Struct, frozen=True):
@@ -317,8 +317,7 @@ def describe_seen_and_reproduced_files(proposal: Proposal, unseen: UnseenParts) 
 
 
 def _join_items(items: Sequence[str]) -> str:
-    shown = [*items[:4], *([f"{len(items) - 4} more"] if len(items) > 4 else [])]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+    return join_first(items, 4) if len(items) > 4 else join_with_and(items)
 
 
 def find_bulk_approval_caveats(proposal: Proposal) -> list[str]:

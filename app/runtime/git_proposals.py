@@ -28,7 +28,7 @@ from app.proposals.values.record_entries import has_anything_on_disk_after
 from app.runtime.commit_records import sign_reviews_into_git_notes, to_signed_approval, to_signed_review
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordStore
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 
 _MAX_AUTHORS = 3
 
@@ -169,6 +169,5 @@ def _git_origin(changes: CommitRangeChanges) -> str:
     tip = changes.picked.tip[:7]
     name = changes.picked.name if changes.picked.name.startswith(tip) else f"{changes.picked.name} ({tip})"
     count = f"{format_count(changes.count, 'commit')} " if changes.count > 1 else ""
-    more = len(changes.authors) - _MAX_AUTHORS
-    authors = ", ".join(changes.authors[:_MAX_AUTHORS]) + (f" and {more} more" if more > 0 else "")
+    authors = join_first(changes.authors, _MAX_AUTHORS)
     return f"{name}, {count}by {authors}" if authors else name

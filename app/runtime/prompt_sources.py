@@ -17,7 +17,7 @@ from app.prompts.custom_commands import (
 )
 from app.prompts.skills import SkillCatalogue, find_skills
 from app.runtime.open_workspace import OpenWorkspace
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 from app.workspace import trust
 
 
@@ -56,9 +56,8 @@ def take_new_untrusted_commands_notice(runtime: OpenWorkspace, catalogue: Comman
     if trust.is_trusted(content, runtime.sessions, _NOTIFIED_COMMANDS):
         return ""
     trust.store_trust(content, runtime.sessions, _NOTIFIED_COMMANDS)
-    names = ", ".join(f"/{name}" for name in catalogue.untrusted[:3])
-    further = f" and {len(catalogue.untrusted) - 3} more" if len(catalogue.untrusted) > 3 else ""
-    return f"This workspace brings commands along: {names}{further}. /trust shows them and lets them in."
+    names = join_first([f"/{name}" for name in catalogue.untrusted])
+    return f"This workspace brings commands along: {names}. /trust shows them and lets them in."
 
 
 class CommandMessage(Struct, frozen=True):

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from app.text.quantities import join_first
 from app.text.safe_text import (
     BIDI,
     CONTROL,
@@ -68,9 +69,8 @@ class DeceptiveTextFindings(Struct, frozen=True):
             else "",
         ]
         if self.lookalikes:
-            words = ", ".join(_describe_lookalike(word) for word in self.lookalikes[:3])
-            more = f" and {len(self.lookalikes) - 3} more" if len(self.lookalikes) > 3 else ""
-            parts.append(f"look-alike letters in {words}{more}")
+            words = join_first([_describe_lookalike(word) for word in self.lookalikes])
+            parts.append(f"look-alike letters in {words}")
         return ", ".join(part for part in parts if part)
 
     @property

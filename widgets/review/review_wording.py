@@ -17,7 +17,7 @@ from app.review.verdicts import (
     decision_verbs,
     describe_proposal_state_in_review,
 )
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 from app.tools.base.command_forms import CommandForm, McpToolForm
 from app.tools.base.contract import PERMISSION_PURPOSES, PermissionRequest
 from widgets.diff.diff_arrangement import DiffComment
@@ -143,9 +143,7 @@ def _proposal_details(state: ReviewQueueState, proposal: Proposal, *, reason: bo
 
 def _first_file_names(proposal: Proposal) -> Content:
     """Return the names of the first three files, and the number of other files."""
-    names = [change.path for change in proposal.files[:3]]
-    more = len(proposal.files) - len(names)
-    return Content.assemble(safe_content(", ".join(names)), f" and {more} more" if more else "")
+    return safe_content(join_first([change.path for change in proposal.files]))
 
 
 def permission_row(state: ReviewQueueState, request_key: str) -> Content:

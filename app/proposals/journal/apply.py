@@ -19,6 +19,7 @@ from app.proposals.values.models import FileIdentity, FileVersion, Proposal, Pro
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord, ProposalStore
+from app.text.quantities import join_first
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
@@ -243,8 +244,7 @@ def _describe_recovery(outcome: str, changed: Sequence[str], kept: Sequence[str]
     """Return one line: the outcome, changes by other programs, where files are kept, and what is still to do."""
     line = outcome.format("other file" if changed else "file")
     if changed:
-        more = f" and {len(changed) - _MAX_NAMED_PATHS} more" if len(changed) > _MAX_NAMED_PATHS else ""
-        line += f" Another program changed {', '.join(changed[:_MAX_NAMED_PATHS])}{more}; that change stays."
+        line += f" Another program changed {join_first(changed, _MAX_NAMED_PATHS)}; that change stays."
     return " ".join(filter(None, (line, *kept, unrecorded)))
 
 

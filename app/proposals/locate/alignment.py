@@ -22,6 +22,7 @@ from app.proposals.locate.line_index import (
 )
 from app.proposals.text.line_comparison import are_similar_lines, find_offsets
 from app.proposals.values.models import MatchLevel
+from app.text.quantities import join_first
 
 LINE_SIMILARITY = 0.8
 """Minimum similarity of a context line that differs."""
@@ -192,13 +193,12 @@ def _clip_line(line: str) -> str:
 
 def describe_places(index: LineIndex, spans: Sequence[tuple[int, int]]) -> str:
     """Return the line numbers of the places (spans of lines from 0), and the first places with their surroundings."""
-    numbers = ", ".join(str(start + 1) for start, _ in spans[:SHOWN_PLACES])
-    more = f" and {len(spans) - SHOWN_PLACES} more" if len(spans) > SHOWN_PLACES else ""
+    numbers = join_first([str(start + 1) for start, _ in spans], SHOWN_PLACES)
     excerpts = []
     for start, end in spans[:SHOWN_PLACES]:
         first, last = start - CONTEXT_LINES, min(end, start + 3) + CONTEXT_LINES
         excerpts.append(f"At line {start + 1}:\n{format_numbered_lines(index, first, last)}")
-    return f"lines {numbers}{more}.\n" + "\n".join(excerpts)
+    return f"lines {numbers}.\n" + "\n".join(excerpts)
 
 
 def describe_nearest_text(index: LineIndex, block: Sequence[str]) -> str:

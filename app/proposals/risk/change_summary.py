@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from app.proposals.values.attention_reason import AttentionReason, ReasonKind, format_reason_clause
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.origin import OriginKind
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 
 _AUTHORS = {
     OriginKind.MODEL: "The model",
@@ -26,9 +26,7 @@ _MAX_NAMED_LINES = 4
 
 def default_proposal_summary(changes: Sequence[FileChange]) -> str:
     """Return the summary of a proposal whose author gives none: `Edit a.py and 2 more`."""
-    first = changes[0]
-    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-    return f"{first.op.value.capitalize()} {first.path}{more}"
+    return f"{changes[0].op.value.capitalize()} {join_first([change.path for change in changes], 1)}"
 
 
 def default_command_summary(command: str) -> str:
@@ -82,10 +80,9 @@ def format_attention_reason(reason: AttentionReason, change: FileChange) -> str:
     lines = [_present_line_number(place.hunk, place.offset, place.side, change) for place in reason.places]
     numbers = list(dict.fromkeys(line for line in lines if line))
     if numbers:
-        more = f" and {len(numbers) - _MAX_NAMED_LINES} more" if len(numbers) > _MAX_NAMED_LINES else ""
         old = "old " if reason.places[0].side == "old" else ""
-        named = ", ".join(map(str, numbers[:_MAX_NAMED_LINES]))
-        text += f" ({old}{'line' if len(numbers) == 1 else 'lines'} {named}{more})"
+        named = join_first([*map(str, numbers)], _MAX_NAMED_LINES)
+        text += f" ({old}{'line' if len(numbers) == 1 else 'lines'} {named})"
     return f"{text[0].upper()}{text[1:]}."
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from app.proposals.values.decision_facts import FrozenModel
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 
 MAX_MARKED_PLACES = 20
 """Maximum places that are marked for one reason."""
@@ -91,7 +91,7 @@ class AttentionReason(FrozenModel):
 
 def format_reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
     """Return a reason for attention as a clause without a subject: `removes 2 tests`."""
-    named = _join_first_names(names)
+    named = join_first(names, _MAX_NAMES)
     what = "the file" if files == 1 else format_count(files, "file")
     return {
         ReasonKind.DECEIVES: "has characters that can deceive a reader",
@@ -117,14 +117,8 @@ def format_reason_clause(kind: ReasonKind, names: Sequence[str], count: int, fil
         f"{'it' if files == 1 else 'them'}",
         ReasonKind.UNREAD_USES: f"changes {names[0] if names else 'a name'}, which "
         f"{format_count(count, 'file')} that the model found but did not read {'uses' if count == 1 else 'use'}"
-        f"{': ' if files == 1 else ''}{_join_first_names(names[1:]) if files == 1 else ''}",
+        f"{': ' if files == 1 else ''}{join_first(names[1:], _MAX_NAMES) if files == 1 else ''}",
         ReasonKind.UNASKED: f"changes {what if files > 1 else 'a file'} that your request does not name",
         ReasonKind.LOCK: "is a lock file",
         ReasonKind.GENERATED: "is generated",
     }[kind]
-
-
-def _join_first_names(names: Sequence[str]) -> str:
-    """Return the first few names as text."""
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return f"{', '.join(names[:_MAX_NAMES])}{more}"

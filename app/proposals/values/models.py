@@ -21,6 +21,7 @@ from app.proposals.values.decision_facts import (
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import InvalidTransition
 from app.sandbox.captured_changes import WrittenIgnoredPath, describe_written_ignored_paths
+from app.text.quantities import join_first
 from app.workspace.path_rules import windows_path_problem
 
 
@@ -537,8 +538,7 @@ def excluded_binary_files_note(paths: Sequence[str]) -> str:
     """Return what to add to a summary for the binary files that were left out of a patch."""
     if not paths:
         return ""
-    more = f" and {len(paths) - _MAX_NAMED_FILES} more" if len(paths) > _MAX_NAMED_FILES else ""
-    return f", without {', '.join(paths[:_MAX_NAMED_FILES])}{more} (binary)"
+    return f", without {join_first(paths, _MAX_NAMED_FILES)} (binary)"
 
 
 class DecisionResult(Struct, frozen=True):

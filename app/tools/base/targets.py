@@ -13,6 +13,7 @@ from app.proposals.files.overlay import OverlayFile
 from app.proposals.values.models import EditReport
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.process import run_shielded
+from app.text.quantities import join_first
 from app.tools.base.contract import DraftEdits, PermissionRequest, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import WalkedFileContent, Workspace
@@ -88,8 +89,7 @@ def _next_step_text(steps: int) -> str:
 
 
 def _format_stat(report: EditReport) -> str:
-    first = ", ".join(f"{file.path} +{file.added} -{file.removed}" for file in report.files[:3])
-    return first if len(report.files) <= 3 else f"{first} and {len(report.files) - 3} more"
+    return join_first([f"{file.path} +{file.added} -{file.removed}" for file in report.files])
 
 
 _MAX_COMPARED_FILES = 50_000

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from pydantic import Field
 
 from app.proposals.text.document import WIDE_MARKS, Document
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
     ask_before_reading_secret_files,
@@ -469,12 +469,7 @@ def _format_report(pattern: str, result: SearchMatches) -> ToolOutput:
     if result.cut_short:
         lines.append(f"[stopped after {SEARCH_SECONDS:.0f} s, before all files were searched; narrow the search]")
     if result.secrets:
-        lines.append(f"[not searched, since they look like secrets: {_format_names(result.secrets)}]")
+        lines.append(f"[not searched, since they look like secrets: {join_first(result.secrets, _MAX_NAMED_PATHS)}]")
     if result.unreadable:
-        lines.append(f"[could not be searched: {_format_names(result.unreadable)}]")
+        lines.append(f"[could not be searched: {join_first(result.unreadable, _MAX_NAMED_PATHS)}]")
     return ToolOutput("\n".join(lines), f"{counted}{', cut short' if result.cut_short else ''}")
-
-
-def _format_names(paths: list[str]) -> str:
-    more = len(paths) - _MAX_NAMED_PATHS
-    return ", ".join(paths[:_MAX_NAMED_PATHS]) + (f" and {more:,} more" if more > 0 else "")

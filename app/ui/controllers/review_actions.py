@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from app.agent.updates import PhaseChanged, SessionPhase
 from app.images.mentions import has_image_name
 from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded
-from app.review.review_decisions import (
-    ReviewDecisionService,
-    describe_approval,
-    describe_denial,
-    describe_undo,
-    join_first_items,
-)
-from app.text.quantities import format_count
+from app.review.review_decisions import ReviewDecisionService, describe_approval, describe_denial, describe_undo
+from app.text.quantities import format_count, join_first
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.current_session import CurrentSession
@@ -249,12 +243,10 @@ class ReviewActions:
         others = [result.proposal for result in results if not result.proposal.on_disk]
         partly_written = [proposal.id for proposal in others if proposal.is_written_in_part]
         effect = (
-            f"what was written of {join_first_items(partly_written)} stays"
-            if partly_written
-            else "nothing was written"
+            f"what was written of {join_first(partly_written, 4)} stays" if partly_written else "nothing was written"
         )
         if on_disk:
-            effect = f"{join_first_items(on_disk)} taken back off the disk"
+            effect = f"{join_first(on_disk, 4)} taken back off the disk"
         undo_removes_writes = results[-1].proposal.is_written_in_part and not results[-1].proposal.on_disk
         undo_effect = "undoes what was written of the last" if undo_removes_writes else "reopens the last"
         summary = f"{format_count(len(event.denials), 'proposal')} denied; {effect}."
