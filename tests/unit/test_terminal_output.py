@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import Color as RichColor
+from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
+from textual.cache import FIFOCache
 from textual.color import BLACK, Color
 from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES, Theme
@@ -119,6 +121,21 @@ def test_all_strips_of_an_app_are_freed_at_once(uncollected: None, monkeypatch: 
     TerminalAdaptedApp(load_signoff_theme(STANDARD_THEME))
     assert Strip([Segment("text")]).divide([4])
     assert not any(isinstance(one, Strip) and one.text == "text" for one in gc.get_objects())
+
+
+def test_a_strip_of_an_app_makes_only_the_caches_it_uses_and_paints_as_those_of_textual() -> None:
+    TerminalAdaptedApp(load_signoff_theme(STANDARD_THEME))
+    strip = Strip([Segment("some text")])
+    assert caches_of(strip) == 0, "Textual's strips have other attributes now: compare `_STRIP_CACHES`"
+    assert [(strip.crop(2, 6).text, strip.divide([4, 9])[1].text) for _ in range(2)] == [("me t", " text")] * 2
+    assert strip.crop(2, 6) is strip.crop(2, 6)
+    assert caches_of(strip) == 2
+    first, second = strip.apply_style(Style(bold=True)), strip.apply_style(Style(bold=True))
+    assert first is second and first.render(Console(force_terminal=True, color_system="truecolor")) != strip.text
+
+
+def caches_of(strip: Strip) -> int:
+    return sum(isinstance(one, FIFOCache) for one in gc.get_referents(strip))
 
 
 class Driver:

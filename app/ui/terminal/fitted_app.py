@@ -10,6 +10,7 @@ from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
+from textual.cache import FIFOCache
 from textual.color import Color
 from textual.driver import Driver
 from textual.filter import LineFilter
@@ -167,7 +168,7 @@ class TerminalAdaptedApp(OrderedInputApp):
     """Base class of the app: fits colours, output and keys to the terminal."""
 
     def __init__(self, theme: Theme) -> None:
-        _patch_strip_divide()
+        _patch_strips()
         self.notifier = TerminalNotifier()
         self._first_theme = theme
         # Set before Textual reads it: a later change of the theme would parse all style sheets a second time.
@@ -265,5 +266,55 @@ def divide_strip_uncached(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
     return [self] if cuts == [length] else original_strip_divide(self, cuts)
 
 
-def _patch_strip_divide() -> None:
+_STRIP_CACHES = {
+    "_divide_cache": 4,
+    "_crop_cache": 16,
+    "_style_cache": 16,
+    "_filter_cache": 4,
+    "_line_length_cache": 4,
+    "_crop_extend_cache": 4,
+    "_offsets_cache": 4,
+}
+"""Attributes of a strip that are caches, with the maximum size of each, as in Textual 8.2.8."""
+_STRIP_VALUES = {"_segments", "_cell_length", "_render_cache", "_link_ids", "_cell_count"}
+"""The other attributes of a strip."""
+
+
+class _CacheSlot:
+    """Makes a cache of a strip when it is first used."""
+
+    def __init__(self, slot: Any, size: int) -> None:
+        self._slot = slot
+        self._size = size
+
+    def __get__(self, strip: Strip, owner: type[Strip]) -> FIFOCache[Any, Any]:
+        try:
+            return self._slot.__get__(strip)  # type: ignore[no-any-return]
+        except AttributeError:
+            cache: FIFOCache[Any, Any] = FIFOCache(self._size)
+            self._slot.__set__(strip, cache)
+            return cache
+
+    def __set__(self, strip: Strip, cache: FIFOCache[Any, Any]) -> None:
+        self._slot.__set__(strip, cache)
+
+
+def _init_strip(self: Strip, segments: Iterable[Segment], cell_length: int | None = None) -> None:
+    self._segments = list(segments)
+    self._cell_length = cell_length
+    self._render_cache = None
+    self._link_ids = None
+    self._cell_count = None
+
+
+def _patch_strips() -> None:
+    """Make the strips of Textual cheaper: without the cycle of `divide_strip_uncached`, and without unused caches.
+
+    Textual makes seven caches for each strip, which takes six times as long as all else, and most strips use one or
+    two of them. Strips of a later version with other attributes keep their caches.
+    """
     Strip.divide = divide_strip_uncached  # type: ignore[method-assign]
+    if Strip.__init__ is not _init_strip and set(Strip.__slots__) == _STRIP_CACHES.keys() | _STRIP_VALUES:
+        for name, size in _STRIP_CACHES.items():
+            setattr(Strip, name, _CacheSlot(getattr(Strip, name), size))
+        Strip.__init__ = _init_strip  # type: ignore[method-assign]
