@@ -83,7 +83,7 @@ def unrecorded_decision_error(result: DecisionResult, error: Exception) -> Decis
         ProposalState.UNDONE: ", its files are taken back",
     }.get(proposal.state, "")
     if proposal.on_disk:
-        files = ", its text is off the disk" if proposal.state is ProposalState.DENIED else ""
+        files = ", its changes are reverted on disk" if proposal.state is ProposalState.DENIED else ""
     why = str(error).rstrip(".") or type(error).__name__
     return DecisionMadeButNotRecorded(
         f"{proposal.id} is {describe_state(proposal.state)}{files}; this could not be recorded ({why}). "

@@ -154,7 +154,7 @@ def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
                 proposal.id, hunks, feedback, circumstances=_make_decision_context(), images=shown
             )
         event = decision_event(result, DecisionKind.DENIED, feedback=feedback, images=shown)
-        verb = "taken back off the disk" if proposal.on_disk else "denied"
+        verb = "reverted on disk" if proposal.on_disk else "denied"
         return _CarriedOutDecision(result, verb, before, _record_decision(runtime, result, event))
 
     return _decide_on_each(runtime, arguments, one)

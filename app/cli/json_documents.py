@@ -149,7 +149,7 @@ class ProposalBaseJson(JsonDocument):
     summary: str
     origin: ProposalOriginJson
     on_disk: bool
-    """Whether its changes are on disk already: an approval keeps them, a denial takes them back off the disk."""
+    """Whether its changes are on disk already: an approval keeps them, a denial reverts them."""
     created: float
     """Unix time in seconds."""
     revision: int

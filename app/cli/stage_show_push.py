@@ -120,8 +120,7 @@ def _print_staged_proposal(proposal: Proposal, *, as_json: bool) -> None:
         print_line(f"{left_out.description}{hint}.")
     if proposal.on_disk:
         print_line(
-            f"It is on disk already: `signoff approve {proposal.id}` keeps it, `signoff deny {proposal.id}` takes it "
-            "back off the disk."
+            f"It is on disk: `signoff approve {proposal.id}` keeps it, `signoff deny {proposal.id}` reverts it."
         )
     if proposal.state is ProposalState.STALE:
         print_error(f"{proposal.id} is stale: {proposal.reason}.")

@@ -168,7 +168,7 @@ _SELECT_STATUS = """
 _STATE_WORDS = {HunkState.APPLIED: "written", HunkState.DENIED: "denied", HunkState.PENDING: "waiting for the user"}
 _ON_DISK_STATE_WORDS = {
     HunkState.APPLIED: "kept",
-    HunkState.DENIED: "taken back off the disk",
+    HunkState.DENIED: "reverted on disk",
     HunkState.PENDING: "on disk and waiting for the user",
 }
 """As `_STATE_WORDS`, for proposals whose changes were on disk already."""

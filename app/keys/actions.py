@@ -133,19 +133,19 @@ REVIEW_ACTIONS: tuple[UserAction, ...] = (
         "review.find_evidence",
         "Evidence",
         "E",
-        "Run tests without each hunk, to see what notices if it is missing; end that.",
+        "Run the tests without each hunk, to see which of them fail; stop them if they run.",
     ),
     _action(
         "review.reproduce",
         "Run again",
         "equals_sign",
-        "Run the command that made the proposal again, and compare what it gives byte for byte; end that.",
+        "Run the command that made the proposal again, and compare the results byte for byte; stop it if it runs.",
     ),
     _action(
         "review.send_findings",
         "Send findings",
         "S",
-        "Deny with what the checks found as your feedback; hunks that nothing notices go into a draft of it.",
+        "Deny with what the checks found as your feedback; hunks that no test notices become a draft of feedback.",
     ),
     _action(
         "review.next_origin",
@@ -382,7 +382,7 @@ APP_ACTIONS: tuple[UserAction, ...] = (
     _command(
         "worktree",
         "Review what is on disk",
-        "Propose what is changed on disk against git's index: yes keeps it, no takes it back off the disk.",
+        "Review what is changed on disk against git's index: yes keeps it, no reverts it.",
         "[--all] [PATH …]",
     ),
     _command(

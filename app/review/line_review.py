@@ -45,7 +45,7 @@ def format_proposal_head(state: ReviewQueueState, proposal: Proposal) -> Iterato
     counts = f"+{proposal.added:,} -{proposal.removed:,} in {format_count(len(proposal.counted_changes), 'file')}"
     yield f"Changes: {summarize_size_and_risks(proposal) or counts}."
     if proposal.on_disk:
-        yield "It is on disk already: yes keeps it, no takes it back off the disk."
+        yield "It is on disk already: yes keeps it, no reverts it."
     if proposal.ignored:
         yield proposal.ignored_files_note
     if not can_be_approved(proposal):

@@ -120,7 +120,7 @@ def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> De
     """Return what a denial of these hunks, or of all pending ones, did, and what its undo would do."""
     proposal, name = result.proposal, result.proposal.id
     if proposal.on_disk:
-        return DecisionAndUndoText(f"{name} taken back off the disk: {_describe_paths(result)}.", "puts it back")
+        return DecisionAndUndoText(f"{name} reverted on disk: {_describe_paths(result)}.", "puts it back")
     if hunks:
         fact = "what was written stays" if proposal.is_written_in_part else "nothing was written"
         reversal_effect = "takes that back" if proposal.state is not ProposalState.APPLIED else ""

@@ -62,7 +62,7 @@ TO_WRITE = DecisionVerbs(
 )
 ON_DISK = DecisionVerbs(
     approve="keep",
-    deny="take back off the disk",
+    deny="revert",
     request="take back and say why",
     go_on="keep and go on",
     reopen="put back",
@@ -261,7 +261,7 @@ def judge_deny_all(state: ReviewQueueState) -> Verdict:
     with_feedback = [item.id for item in state.waiting if state.feedback_drafts.feedback_for(item)]
     feedback_note = _feedback_sentence(with_feedback)
     on_disk = [item.id for item in state.waiting if item.on_disk]
-    disk_note = f" {_join_items(on_disk)} would be taken back off the disk." if on_disk else ""
+    disk_note = f" {_join_items(on_disk)} would be reverted on disk." if on_disk else ""
     return ActionNeedsConfirmation(
         f"Deny all {len(ids)}: {_join_items(ids)}?{disk_note}{feedback_note}", "deny_all", tuple(state.waiting)
     )

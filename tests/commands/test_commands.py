@@ -677,7 +677,7 @@ def test_stage_errors_contain_no_advice_for_models(signoff: Run, workspace: Path
     (workspace / "notes.txt").write_text("ONE\ntwo\nTHREE\n")
     staged = signoff("stage", stdin=PATCH)
     assert staged.returncode == 0 and "It is on disk already" in staged.stdout
-    assert "`signoff deny P1` takes it back off the disk" in staged.stdout
+    assert "`signoff deny P1` reverts it" in staged.stdout
 
 
 def test_staging_a_diff_twice_names_the_pending_proposal(signoff: Run) -> None:

@@ -29,9 +29,9 @@ def change(workspace: Path, encoding: str = "utf-8") -> None:
 def test_messages_for_changes_on_disk_explain_approve_and_deny(signoff: Run, workspace: Path) -> None:
     change(workspace)
     staged = signoff("stage", "--worktree").stdout
-    assert "`signoff approve P1` keeps it, `signoff deny P1` takes it back off the disk." in staged
+    assert "`signoff approve P1` keeps it, `signoff deny P1` reverts it." in staged
     assert signoff("deny", "P1", "--hunks", "2").stdout == (
-        "P1 taken back off the disk: notes.txt; other hunks of it still wait.\n"
+        "P1 reverted on disk: notes.txt; other hunks of it still wait.\n"
     )
     assert "twenty" not in (workspace / "notes.txt").read_text()
     assert signoff("approve", "P1").stdout == "P1 kept: notes.txt.\n"

@@ -1,4 +1,4 @@
-"""What is on disk already in the app: staged by command, kept by `y`, taken back off the disk by `n`."""
+"""What is on disk already in the app: staged by command, kept by `y`, reverted on disk by `n`."""
 
 from pathlib import Path
 
@@ -25,15 +25,15 @@ async def test_n_reverts_changes_on_disk_and_u_restores_them(tmp_path: Path, ser
         await run.command("worktree")
         await run.see("P1 waits for you", "1 proposal waiting")
         await run.review()
-        await run.see("on disk already", "y  keep", "n  take back off the disk")
+        await run.see("on disk already", "y  keep", "n  revert")
         assert run.file == changed
         await run.pilot.press("n")
-        await run.see("That removes new.py, which git does not have", "off the disk?")
+        await run.see("That removes new.py, which git does not have", "Revert?")
         await run.ready_to_decide("y")
         await run.until(lambda: run.file == FILE, "the file")
         assert not (root / "new.py").exists()
         run.app.clear_notifications()
-        await run.see("P1 taken back off the disk", "puts it back", "Took off the disk")
+        await run.see("P1 reverted on disk", "puts it back", "Reverted on disk")
         await run.review("u")
         await run.until(lambda: run.file == changed, "the undo")
         await run.see("On disk and waiting again")

@@ -246,7 +246,7 @@ class ReviewActions:
             f"what was written of {join_first(partly_written, 4)} stays" if partly_written else "nothing was written"
         )
         if on_disk:
-            effect = f"{join_first(on_disk, 4)} taken back off the disk"
+            effect = f"{join_first(on_disk, 4)} reverted on disk"
         undo_removes_writes = results[-1].proposal.is_written_in_part and not results[-1].proposal.on_disk
         undo_effect = "undoes what was written of the last" if undo_removes_writes else "reopens the last"
         summary = f"{format_count(len(event.denials), 'proposal')} denied; {effect}."
@@ -316,7 +316,7 @@ class ReviewActions:
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.redo(event.proposal_id)
         if result.denial:
-            effect = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
+            effect = "reverted on disk again" if result.proposal.on_disk else "denied; nothing was written"
             self._review.show_outcome(f"{event.proposal_id} {effect}.", reversal=("undo", "reopens it"))
         else:
             self._show_written(result)

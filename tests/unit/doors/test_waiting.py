@@ -264,7 +264,7 @@ def test_report_names_kept_and_reverted_hunks_on_disk(runtime: OpenWorkspace) ->
     )
     approve(runtime, proposal, "1")
     deny(runtime, proposal)
-    assert read_decision_report(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
+    assert read_decision_report(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 reverted on disk.")
 
 
 def test_report_names_user_edits_and_superseding_proposals(runtime: OpenWorkspace, proposal: Proposal) -> None:

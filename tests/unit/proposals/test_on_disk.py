@@ -1,4 +1,4 @@
-"""What is on disk already, proposed in reverse: keeping leaves it alone, denying takes it back off the disk."""
+"""What is on disk already, proposed in reverse: keeping leaves it alone, denying reverts it."""
 
 import os
 import stat

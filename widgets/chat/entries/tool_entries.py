@@ -248,7 +248,7 @@ _DECISIONS: dict[DecisionKind, tuple[str, str, TextStyle]] = {
 _ON_DISK_DECISION_TEXTS = {
     DecisionKind.APPROVED: "Kept",
     DecisionKind.PARTLY_APPROVED: "Kept in part:",
-    DecisionKind.DENIED: "Took off the disk:",
+    DecisionKind.DENIED: "Reverted on disk:",
     DecisionKind.REOPENED: "Reopened",
 }
 """For changes that were on disk before the decision."""
