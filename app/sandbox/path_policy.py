@@ -276,8 +276,8 @@ class PathPolicy:
 
 
 GIT_FOLDER = ".git"
-_OBJECTS_FOLDER = ".git/objects"
-"""Objects are only added, and have no effect without a reference to them."""
+GIT_OBJECTS_FOLDER = ".git/objects"
+"""Git adds files to it and removes some, but changes none."""
 
 
 class StatFingerprint(Struct, frozen=True):
@@ -308,7 +308,7 @@ def stat_fingerprint(result: os.stat_result) -> StatFingerprint:
 def walk_watched_entries(
     root: Path, policy: PathPolicy, locked: set[int], ignored: set[str], *, unlock: bool = False
 ) -> Iterator[tuple[str, StatFingerprint]]:
-    """Yield path and stat of all entries that git does not ignore, of bytecode, and of `.git` without its objects.
+    """Yield path and stat of all entries that git does not ignore, of bytecode, and of `.git`.
 
     Args:
         policy: Decides which paths are ignored.
@@ -376,11 +376,15 @@ def list_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
 def _walk_below(
     root: Path, folder: str, policy: PathPolicy, locked: set[int], ignored: set[str], *, inside: bool, unlock: bool
 ) -> Iterator[tuple[str, StatFingerprint]]:
-    inode = (root / folder).lstat().st_ino
-    if inode in locked:
-        return
+    inode = 0
     try:
+        inode = (root / folder).lstat().st_ino
+        if inode in locked:
+            return
         found = list_folder(root / folder, unlock=unlock)
+    except FileNotFoundError:
+        # Another program has just removed it.
+        return
     except PermissionError:
         locked.add(inode)
         return
@@ -388,17 +392,19 @@ def _walk_below(
         path = f"{folder}/{entry.name}" if folder else entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
         below_ignored = inside
-        if path.partition("/")[0] == GIT_FOLDER:
-            if path == _OBJECTS_FOLDER:
+        if path.partition("/")[0] != GIT_FOLDER:
+            if policy.is_off_limits(path):
                 continue
-        elif policy.is_off_limits(path):
+            if inside or policy.is_ignored(path, is_folder=is_folder):
+                # Bytecode is not skipped: Python would run it in place of the sources that are reviewed.
+                if not policy.is_tracked_or_pending(path) and not is_bytecode(path, is_folder=is_folder):
+                    ignored.add(path)
+                    continue
+                below_ignored = True
+        try:
+            facts = stat_fingerprint(entry.stat(follow_symlinks=False))
+        except FileNotFoundError:
             continue
-        elif inside or policy.is_ignored(path, is_folder=is_folder):
-            # Bytecode is not skipped: Python would run it in place of the sources that are reviewed.
-            if not policy.is_tracked_or_pending(path) and not is_bytecode(path, is_folder=is_folder):
-                ignored.add(path)
-                continue
-            below_ignored = True
-        yield path, stat_fingerprint(entry.stat(follow_symlinks=False))
+        yield path, facts
         if is_folder and not is_folder_path_too_deep_or_long(path):
             yield from _walk_below(root, path, policy, locked, ignored, inside=below_ignored, unlock=unlock)

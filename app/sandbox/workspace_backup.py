@@ -2,14 +2,16 @@
 
 After all files are copied, the pending changes are written to the workspace, so that the command finds them as it
 would on an overlay. They are undone together with the command's own changes. The copies stay for the next command,
-which copies only newer files. A marker file exists while a command runs; if signoff is killed, the next start finds
-it and restores the files.
+which copies only newer files. git's objects, which git never changes, are kept as hard links where the system allows
+it; new ones stay, because another program may refer to them. A marker file exists while a command runs; if signoff is
+killed, the next start finds it and restores the files.
 """
 
 import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import time
@@ -31,6 +33,7 @@ from app.sandbox.captured_changes import (
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, set_mode, write_file_or_link
 from app.sandbox.path_policy import (
     GIT_FOLDER,
+    GIT_OBJECTS_FOLDER,
     PathPolicy,
     StatFingerprint,
     count_changed_ignored_files,
@@ -42,6 +45,8 @@ from app.workspace.path_rules import is_folder_path_too_deep_or_long
 from app.workspace.reading import have_same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
+_STORED_OBJECT = re.compile(rf"{re.escape(GIT_OBJECTS_FOLDER)}/(?:[0-9a-f]{{2}}(?:/[^/]+)?|pack/(?:pack-|tmp_)[^/]+)")
+"""Paths of loose objects and packs; other files beside them, such as `info/alternates`, change what git reads."""
 _INDEX, _MARK, _LOCK = "index.json", "running", "lock"
 _LOST_COPIES_MESSAGE = (
     "A command that ran directly on your files was cut off, and what was kept of them can't be read: look through "
@@ -133,20 +138,28 @@ class WorkspaceBackup(Struct):
         """
         self._load_index()
         now: dict[str, StatFingerprint] = {}
-        size = 0
+        size = count = 0
+        links_objects = self.root.stat().st_dev == self.store.stat().st_dev
         self._locked, self._ignored = set(), set()
         for path, facts in walk_watched_entries(self.root, policy, self._locked, self._ignored):
             now[path] = facts
+            if links_objects and _is_git_object(path):
+                continue
+            count += 1
             size += facts.size if stat.S_ISREG(facts.mode) else 0
-            if size > MAX_BACKUP_BYTES or len(now) > MAX_BACKUP_FILES:
+            if size > MAX_BACKUP_BYTES or count > MAX_BACKUP_FILES:
                 raise TooManyFilesToBackUp
         # Freeze the rules: the command works on the files themselves, and may change ignore files.
         self._rules = policy.freeze_rules()
         for path, facts in now.items():
             if stat.S_ISREG(facts.mode) and (self.kept.get(path) != facts or path not in self._names):
                 self._number += 1
-                shutil.copyfile(self.root / path, self.store / str(self._number))
                 self._names[path] = str(self._number)
+                if _is_git_object(path):
+                    _link_or_copy(self.root / path, self.store / str(self._number))
+                    now[path] = stat_fingerprint((self.root / path).lstat())
+                else:
+                    shutil.copyfile(self.root / path, self.store / str(self._number))
             elif stat.S_ISLNK(facts.mode):
                 self._names[path] = f">{(self.root / path).readlink()}"
         self.kept, self._pending = now, pending
@@ -166,7 +179,7 @@ class WorkspaceBackup(Struct):
         left_out: set[str] = set()
         for path in sorted(self._found.keys() | now.keys()):
             before, after = self._found.get(path), now.get(path)
-            if before == after or not self._has_changed(path, before, after):
+            if before == after or self._is_new_object(path) or not self._has_changed(path, before, after):
                 continue
             if path.partition("/")[0] == GIT_FOLDER:
                 left_out.add(f"{GIT_FOLDER}: put back as it was, commits are the user's")
@@ -203,7 +216,11 @@ class WorkspaceBackup(Struct):
             # The backup is incomplete and no command has run: copies of an earlier command may be out of date.
             return 0
         now = self._current_stats(policy)
-        changed = [path for path in self.kept.keys() | now.keys() if self.kept.get(path) != now.get(path)]
+        changed = [
+            path
+            for path in self.kept.keys() | now.keys()
+            if self.kept.get(path) != now.get(path) and not self._is_new_object(path)
+        ]
         for path in sorted(changed):
             if (after := now.get(path)) and after.is_folder:
                 # The command may have made it unreadable; its mode is restored at the end.
@@ -261,6 +278,10 @@ class WorkspaceBackup(Struct):
             policy.restore_rules(self._rules, self.kept)
             self.restore_files(policy)
         return "A command that ran directly on your files was cut off; every file is as it was before."
+
+    def _is_new_object(self, path: str) -> bool:
+        """Return whether this is an object that the repository did not have before the command."""
+        return path not in self.kept and GIT_OBJECTS_FOLDER in self.kept and bool(_STORED_OBJECT.fullmatch(path))
 
     def _path_stat(self, path: str) -> StatFingerprint | None:
         try:
@@ -330,6 +351,15 @@ class WorkspaceBackup(Struct):
             place.unlink(missing_ok=True)
             place.symlink_to(name[1:])
             return True
+        if _is_git_object(path):
+            if not place.exists() or not place.samefile(self.store / name):
+                if _is_file_or_link(place):
+                    place.unlink()
+                else:
+                    remove_tree(place)
+                _link_or_copy(self.store / name, place)
+            set_mode(place, before.mode)
+            return True
         with suppress(OSError):
             # Overwrite the same file and don't replace it: its hard links and its owner stay.
             if place.lstat().st_ino != before.inode:
@@ -386,6 +416,18 @@ def make_workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
     """Return the backup of a workspace, with its store below `state`."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     return WorkspaceBackup(root, state / f"guard-{name}")
+
+
+def _is_git_object(path: str) -> bool:
+    return path.startswith(f"{GIT_OBJECTS_FOLDER}/")
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    """Make a hard link to a file, or a copy where the system refuses the link. Raises OSError."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _path_and_parents(path: str) -> Iterator[str]:

@@ -272,6 +272,48 @@ async def test_a_workspace_too_large_to_back_up_without_gits_objects_runs_no_com
         assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.restore_after_crash()
 
 
+GIT = "git -c user.name=a -c user.email=a@b"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf .git",
+        "mv .git kept-git",
+        "git gc -q --prune=now; echo / > .git/objects/info/alternates",
+        "chmod -R 700 .git/objects; for each in .git/objects/??/*; do rm $each; mkdir $each; touch $each/x; done",
+    ],
+)
+@pytest.mark.parametrize("links", [True, False])
+async def test_gits_objects_are_put_back(
+    root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, command: str, *, links: bool
+) -> None:
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: os.link("", ""))
+    subprocess.run(["sh", "-c", f"git add . && {GIT} commit -qm one"], cwd=root, check=True)
+    for _ in range(2):
+        async with sandbox.open_run({}) as run:
+            await printed(run, command)
+            assert ".git: put back as it was, commits are the user's" in (await run.find_changes()).unsupported
+        assert not (root / ".git/objects/info/alternates").exists() and not (root / "kept-git").exists()
+        for words in (["fsck", "--strict", "--no-dangling"], ["diff", "--exit-code", "HEAD"]):
+            subprocess.run(["git", *words], cwd=root, check=True)
+
+
+async def test_an_object_of_another_program_stays(root: Path, sandbox: Sandbox) -> None:
+    async with sandbox.open_run({}) as run:
+        name = (await printed(run, "echo new | git hash-object -w --stdin")).strip()
+        assert not (await run.find_changes()).unsupported
+    subprocess.run(["git", "cat-file", "-e", name], cwd=root, check=True)
+
+
+async def test_a_new_repository_is_removed(root: Path, sandbox: Sandbox) -> None:
+    shutil.rmtree(root / ".git")
+    async with sandbox.open_run({}) as run:
+        await printed(run, "git init -q; git add .")
+    assert not (root / ".git").exists()
+
+
 @pytest.fixture
 def runtime(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     monkeypatch.setenv("SIGNOFF_HOME", str(root.parent / "home"))
