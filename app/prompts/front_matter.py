@@ -14,6 +14,8 @@ from msgspec import Struct, field
 _FENCE = "---"
 _END_LINES = frozenset({_FENCE, "..."})
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
+_COMMENT = re.compile(r"""^("(?:\\.|[^"\\])*"|'(?:''|[^'])*'|[^"'].*?(?<=\S))\s+\#(?:\s.*)?$""", re.VERBOSE)
+"""A value and a comment after it; "#12" is not a comment."""
 _BLOCK_MARK = re.compile(r"([|>])[+-]?\d?[+-]?$")
 
 
@@ -60,7 +62,7 @@ def _is_continuation(line: str) -> bool:
 
 def _parse_value(first_line: str, following_lines: Sequence[str]) -> str:
     """Return the text of a key from its line and the lines below it."""
-    first_line, lines = first_line.strip(), [line.strip() for line in following_lines]
+    first_line, lines = _COMMENT.sub(r"\1", first_line).strip(), [line.strip() for line in following_lines]
     if block := _BLOCK_MARK.match(first_line):
         return ("\n" if block[1] == "|" else " ").join(lines).strip()
     return _unquote(" ".join(part for part in (first_line, *lines) if part))
