@@ -62,7 +62,7 @@ class ImageFileLoader:
 
     def find_named(self, paths: Iterable[str]) -> list[Mention]:
         """Return the images that the user named on the command line. Raises `ImageNotAttached`."""
-        mentions = [Mention(str(Path(path).expanduser().absolute()), dropped=True) for path in paths]
+        mentions = [Mention(str(Path(_expand_home(path)).absolute()), dropped=True) for path in paths]
         for mention in mentions:
             if self._find_candidate(mention) is None:
                 raise self._make_error(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
@@ -136,7 +136,7 @@ class ImageFileLoader:
 
     def _resolve_path(self, path: str) -> tuple[str, bool]:
         """Return (workspace path, False), or (absolute path, True) for a file outside the workspace."""
-        path = str(Path(path).expanduser()) if path.startswith("~/") else path
+        path = _expand_home(path)
         if path.startswith("/") and self._workspace.relative_path(path := os.path.normpath(path)) is None:
             return path, True
         return self._workspace.normalize_path(path), False
@@ -159,6 +159,10 @@ class ImageFileLoader:
             case _:
                 reason = f"{name} cannot be read"
         return ImageNotAttached(f"{reason}.")
+
+
+def _expand_home(path: str) -> str:
+    return str(Path(path).expanduser()) if path.startswith("~/") else path
 
 
 ConfirmAttachment = Callable[[MentionedImage], Awaitable[bool]]

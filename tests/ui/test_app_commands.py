@@ -39,6 +39,7 @@ async def test_commands_name_why_they_cannot_run_and_gate_sets_the_policy(tmp_pa
             ("resume", "", "There is no earlier session here."),
             ("fork", "", "There is nothing in this session to fork yet."),
             ("from", "one two three", "Write /from "),
+            ("export", "~nobody-here/such.md", "such.md cannot be written: No such file or directory."),
             ("export", "none/such.md", "such.md cannot be written: No such file or directory."),
         ):
             with pytest.raises(BadArgument, match=said):

@@ -76,7 +76,10 @@ def parse_output_path(argument: str, folder: Path) -> Path | None:
     names = split_shell_words(argument)
     if len(names) > 1:
         raise BadArgument("Give one file; put quotes around a name with spaces.")
-    return folder / Path(names[0]).expanduser() if names else None
+    try:
+        return folder / Path(names[0]).expanduser() if names else None
+    except RuntimeError as error:
+        raise BadArgument(f"{names[0]} is in no user's home folder; write ./ before a name with ~.") from error
 
 
 def split_shell_words(argument: str) -> list[str]:

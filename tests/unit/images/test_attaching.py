@@ -156,6 +156,8 @@ def test_a_file_given_as_an_image_must_be_an_image(files: ImageFileLoader, root:
     for path, reason in (("a.py", "is no PNG, JPEG, GIF or WebP"), ("missing.txt", "is no PNG")):
         with pytest.raises(ImageNotAttached, match=reason):
             files.find_named([str(root / path)])
+    with pytest.raises(ImageNotAttached, match="There is no "):
+        files.find_named(["~nobody-here/shot.png"])
 
 
 def test_a_paste_is_taken_for_images_only_if_all_parts_are_images(files: ImageFileLoader, root: Path) -> None:
