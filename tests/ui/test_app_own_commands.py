@@ -71,6 +71,11 @@ async def test_help_and_palette_list_custom_commands_and_the_keys_of_actions(
             run.app.screen.query_one(Input).value = search
             await run.see(line)
         await run.pilot.press("escape")
+        put(user, ".claude/commands/late.md", "---\nnot closed")
+        run.app.workbench.composer.editor.paste("/late and pasted")
+        await run.until(lambda: "late" in catalogue(run).commands, "the command of a pasted line")
+        await run.pilot.press("enter")
+        await run.see("/late cannot be used")
         await run.command("broken now")
         await run.see("/broken cannot be used", "no end")
         assert server.requests == []

@@ -140,6 +140,8 @@ class Composer(Column):
         self._commands = list(commands)
         self._unlisted_commands: frozenset[str] | None = None if more_commands else frozenset()
         """Names of known commands that are not offered; None until `set_commands` is called."""
+        self._is_command_started = False
+        """Whether the text began with a slash at its last change."""
         self._listing_task: asyncio.Task[None] | None = None
         """Lists the workspace's files, once for each mention."""
         self._mention_ended = Event()
@@ -369,9 +371,11 @@ class Composer(Column):
         self.post_message(self.DraftChanged(draft.text, draft.folds))
         row, column = self.editor.cursor_location
         before = self.editor.document.get_line(row)[:column]
+        starts_command = self.editor.text.startswith("/")
+        if starts_command and not self._is_command_started:
+            self.post_message(self.CommandsWanted())
+        self._is_command_started = starts_command
         if row == 0 and (command := _COMMAND_PATTERN.fullmatch(before)):
-            if not command[1]:
-                self.post_message(self.CommandsWanted())
             self._offer_commands(command[1].lower())
         elif mention := _MENTION_PATTERN.search(before):
             self._offer_files(mention[1])
