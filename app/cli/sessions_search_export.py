@@ -19,15 +19,12 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
-    ProposalStaged,
     ToolResult,
     UserMessage,
     UserNotice,
     event_images,
 )
 from app.conversation.imports.transcript_import import TranscriptError, read_transcript
-from app.conversation.markdown_export import format_session_as_markdown
-from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.run_folders import versions_kept_for_workspace
 from app.storage import SessionNotFoundOrAmbiguous
@@ -135,8 +132,9 @@ def export_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     if arguments.format == "json":
         print_json(events)
         return ExitCode.DONE
-    diffs = _diffs_of_session(runtime, events)
-    print_text(format_session_as_markdown(record.title, record.model, events, diffs).rstrip("\n") + "\n")
+    from app.runtime.review_report import export_session_as_markdown
+
+    print_text(export_session_as_markdown(runtime, record.id))
     return ExitCode.DONE
 
 
@@ -205,16 +203,6 @@ def _forge_review(runtime: OpenWorkspace, report: "ProposalReviewReport", argume
         raise CommandError(str(error), ExitCode.REFUSED) from error
     made = review.github_review if arguments.format == "github" else review.gitlab_discussions
     return json.dumps(made, ensure_ascii=False, indent=2) + "\n"
-
-
-def _diffs_of_session(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
-    """Return the diff of each proposal that the session staged, if it still exists."""
-    found: dict[str, str] = {}
-    for event in events:
-        if isinstance(event, ProposalStaged):
-            with contextlib.suppress(ProposalError):
-                found[event.proposal] = runtime.service.unified_diff(event.proposal)
-    return found
 
 
 def _prune_sessions(runtime: OpenWorkspace, days: int) -> str:

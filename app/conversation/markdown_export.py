@@ -40,7 +40,7 @@ def format_session_as_markdown(title: str, model: str, events: Sequence[Event], 
     for event in events:
         if text := _format_event(event, calls, diffs):
             parts.append(text)
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts).rstrip("\n") + "\n"
 
 
 def _format_event(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str]) -> str:

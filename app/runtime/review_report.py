@@ -5,14 +5,15 @@ only on lines of its own diff, so each commented line is looked up there by its 
 into the general notes.
 """
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from app.conversation.events import SideExchange, collect_side_exchanges
-from app.conversation.markdown_export import make_code_block, quote_text
+from app.conversation.events import ProposalStaged, SideExchange, collect_side_exchanges
+from app.conversation.markdown_export import format_session_as_markdown, make_code_block, quote_text
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRange, branch_range
 from app.git.run_git import GitFailed
@@ -28,12 +29,25 @@ from app.proposals.values.models import (
     describe_proposal_state,
 )
 from app.proposals.values.origin import OriginKind
+from app.proposals.values.proposal_errors import ProposalError
 from app.review.unfinished_review import QUOTED_LINES
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordedDecisionOrEdit, RecordStore
 from app.text.quantities import format_count, format_time
 from app.text.safe_text import make_code_fence
 from app.tools.base.contract import escape_surrogates
+
+
+def export_session_as_markdown(runtime: OpenWorkspace, session_id: str) -> str:
+    """Return a session as Markdown, with the diffs of its proposals as far as they still exist."""
+    record, events = runtime.sessions.get(session_id), runtime.sessions.events(session_id)
+    diffs: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, ProposalStaged):
+            with contextlib.suppress(ProposalError):
+                diffs[event.proposal] = runtime.service.unified_diff(event.proposal)
+    return format_session_as_markdown(record.title, record.model, events, diffs)
+
 
 SIDE_QUESTIONS_HEADING = "Asked aside"
 """Heading of the side questions, which are not part of the conversation."""

@@ -11,7 +11,7 @@ from textual.widgets import Input, OptionList
 from app.keys.actions import ACTIONS
 from app.storage.sqlite_proposal_store import RECENT
 from app.ui.context.slash_commands import BadArgument
-from tests.ui.running_app import running, staged
+from tests.ui.running_app import running, stage, staged
 from tests.wire.bench import of_role
 from tests.wire.replies import STALL, Turn, chunk, error, stream
 from tests.wire.server import WireServer
@@ -39,7 +39,7 @@ async def test_commands_name_why_they_cannot_run_and_gate_sets_the_policy(tmp_pa
             ("resume", "", "There is no earlier session here."),
             ("fork", "", "There is nothing in this session to fork yet."),
             ("from", "one two three", "Write /from "),
-            ("export", "~nobody-here/such.md", "such.md cannot be written: No such file or directory."),
+            ("export", "~nobody-here/such.md", "~nobody-here/such.md is in no user's home folder"),
             ("export", "none/such.md", "such.md cannot be written: No such file or directory."),
         ):
             with pytest.raises(BadArgument, match=said):
@@ -162,6 +162,12 @@ async def test_continue_retries_and_export_never_overwrites_a_file(tmp_path: Pat
         await run.until(target.exists, "the file")
         await run.see("Written to")
         assert "a question" in target.read_text() and "An answer." in target.read_text()
+        # A fork keeps the events of proposals that were removed with the original session.
+        await stage(run, server)
+        with run.runtime.database.transaction() as connection:
+            connection.execute("DELETE FROM proposals")
+        await run.command("export later.md")
+        await run.until((target.parent / "later.md").exists, "the file")
         target.write_text("mine")
         await run.command("export notes.md")
         await run.see("exists", "already")

@@ -396,13 +396,9 @@ class SlashCommandRunner:
             raise BadArgument(f"{target} exists already; name another file.")
 
         def write() -> None:
-            from app.conversation.markdown_export import format_session_as_markdown
+            from app.runtime.review_report import export_session_as_markdown
 
-            events = list(session.log.events)
-            record = runtime.sessions.get(session.id)
-            staged = {event.proposal for event in events if event.type == "proposal_staged"}
-            diffs = {proposal_id: runtime.service.unified_diff(proposal_id) for proposal_id in staged}
-            text = format_session_as_markdown(record.title, record.model, events, diffs)
+            text = export_session_as_markdown(runtime, session.id)
             with target.open("x", encoding="utf-8", errors="surrogateescape") as out:
                 out.write(text)
 
