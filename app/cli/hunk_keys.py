@@ -3,8 +3,10 @@
 import asyncio
 import os
 import re
+import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -13,11 +15,13 @@ from app.cli.plain_terminal import PlainTerminal
 from app.conversation.events import SideExchange, ThreadAnchor
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileDiff, Hunk, Proposal
+from app.proposals.values.proposal_errors import ProposalError
 from app.review.hunk_lines import Side, diff_side_text, hunk_line_numbers
 from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import UnsentComment, add_quoted_lines
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.user_editor import edit_in_user_editor, editor_command
+from app.storage import StorageError
 
 _LINE_RANGE = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
@@ -77,7 +81,13 @@ class NonDecidingKeyHandler(Struct, frozen=True):
         if edited == text:
             self.terminal.print_lines("Nothing was changed.")
             return
-        await self.service().edit_proposal(proposal.id, path, edited, proposal.revision)
+        try:
+            await self.service().edit_proposal(proposal.id, path, edited, proposal.revision)
+        except (ProposalError, StorageError):
+            self.terminal.print_lines(
+                f"Not saved; your text is in {await asyncio.to_thread(_keep_text, path, edited)}."
+            )
+            raise
         self.terminal.print_lines(f"{path} in {proposal.id} is yours now.")
 
     async def _comment_on_line(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
@@ -112,11 +122,20 @@ class NonDecidingKeyHandler(Struct, frozen=True):
 
 def _describe_line_ranges(hunk: Hunk) -> str:
     """Return the line numbers of a hunk: `New 12-15, removed -12-13.`"""
-    old, new = hunk_line_numbers(hunk, "old"), hunk_line_numbers(hunk, "new")
-    parts = [f"new {new.start + 1}-{new.stop}"] if new else []
-    parts += [f"removed -{old.start + 1}-{old.stop}"] if old else []
-    said = ", ".join(parts)
-    return f"{said[:1].upper()}{said[1:]}."
+    sides: tuple[tuple[str, Side], ...] = (("new ", "new"), ("removed -", "old"))
+    parts = [
+        f"{words}{lines.start + 1}{f'-{lines.stop}' if len(lines) > 1 else ''}"
+        for words, side in sides
+        if (lines := hunk_line_numbers(hunk, side))
+    ]
+    return f"{', '.join(parts).capitalize()}."
+
+
+def _keep_text(path: str, text: str) -> str:
+    """Write a text that could not be saved to a temporary file, and return the file's path."""
+    with tempfile.NamedTemporaryFile("wb", prefix="signoff-", suffix=f"-{Path(path).name}", delete=False) as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+    return file.name
 
 
 def _parse_picked_lines(answer: str, hunk: Hunk) -> dict[Side, list[int]] | None:

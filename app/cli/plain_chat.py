@@ -229,8 +229,8 @@ class PlainChat:
         try:
             key = await self._terminal.ask_for_decision(f"Allow it? [{','.join(_PERMISSION_ANSWERS)}]")
             if key == "r":
-                words = await self._terminal.read_multiline("Why not?")
-                answer = PermissionAnswer(allowed=False, feedback=words)
+                lines = [line async for line in self._terminal.read_lines("Why not?", "only refuses")]
+                answer = PermissionAnswer(allowed=False, feedback="\n".join(lines).strip("\n"))
             elif key in ("y", "n"):
                 answer = PermissionAnswer(allowed=key == "y")
             elif key == "a":

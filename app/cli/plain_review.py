@@ -396,10 +396,23 @@ class PlainReview:
         return await load_and_store_named_images(self._runtime, words.text, "", "It is decided without images.")
 
     async def _request_changes(self, proposal: Proposal) -> None:
-        text = await self._terminal.read_multiline(f"What should be different about {proposal.id}?")
-        before = self.state.feedback_drafts.drafts.get(proposal.id, "")
-        self.state.feedback_drafts.set_feedback(proposal.id, "\n\n".join(filter(None, (before, text))))
-        if not self.state.feedback_drafts.feedback_for(proposal):
+        drafts, name = self.state.feedback_drafts, proposal.id
+        before, lines = drafts.drafts.get(name, ""), list[str]()
+        at_once = "leaves it as it was"
+        if drafts.feedback_for(proposal):
+            at_once = "sends what you wrote before"
+        elif can_ask_model_to_redo_stale_proposal(proposal):
+            at_once = "sends why it is stale"
+        if before:
+            self._terminal.print_lines(f"You have written about {name}, but not sent:\n{before}")
+        try:
+            async for line in self._terminal.read_lines(f"What should be different about {name}?", at_once):
+                lines.append(line)
+        finally:
+            text = "\n".join(lines).strip("\n")
+            drafts.set_feedback(name, "\n\n".join(filter(None, (before, text))))
+            await self._save_draft(proposal)
+        if not drafts.feedback_for(proposal):
             if not can_ask_model_to_redo_stale_proposal(proposal):
                 self._terminal.print_lines("Nothing was written, so nothing was sent.")
                 return

@@ -6,7 +6,7 @@ import select
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 from app.cli.command_output import CommandError, ExitCode, print_line
@@ -90,13 +90,22 @@ class PlainTerminal:
         """Ask a question; return True only for `y` or `yes`."""
         return (await self.ask_for_decision(f"{question} [y/N]")).lower() in ("y", "yes")
 
-    async def read_multiline(self, prompt: str) -> str:
-        """Read a text of several lines; empty if the user enters none."""
-        self.print_lines(f"{prompt} End with a line that has only a dot; a dot at once leaves it as it was.")
-        lines: list[str] = []
-        while (line := await self.read_line("> ")) is not None and line.rstrip() != _END_OF_TEXT:
-            lines.append(line)
-        return "\n".join(lines).strip("\n")
+    async def read_lines(self, prompt: str, at_once: str) -> AsyncIterator[str]:
+        """Yield the lines of a text.
+
+        Args:
+            at_once: What a text without lines does: `leaves it as it was`.
+
+        Raises:
+            LineInterrupted: The user pressed Ctrl-C.
+            EOFError: The input has ended before the text.
+        """
+        self.print_lines(f"{prompt} End with a line that has only a dot; a dot at once {at_once}.")
+        while (line := await self.read_line("> ")) is not None:
+            if line.rstrip() == _END_OF_TEXT:
+                return
+            yield line
+        raise EOFError
 
     async def _read_input_line(self) -> str | None:
         loop, data = asyncio.get_running_loop(), b""

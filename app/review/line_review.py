@@ -241,10 +241,11 @@ class HunkByHunkReview(Struct):
         parts = [f"{self.proposal.id}: {len(hunks)} hunks" if hunks else f"{self.proposal.id}: no hunks"]
         if current is not None:
             diff, hunk = current
-            number = hunks.index(current) + 1
-            parts = [
-                f"{self.proposal.id}: hunk {number} of {len(hunks)}, {diff.change.path}, {describe_hunk_lines(hunk)}"
-            ]
+            position = hunks.index(current) + 1
+            # `signoff show` and `--hunks` count all hunks, by path.
+            number = "" if hunk.number == position else f" (number {hunk.number} for --hunks)"
+            place = f"{diff.change.path}, {describe_hunk_lines(hunk)}"
+            parts = [f"{self.proposal.id}: hunk {position} of {len(hunks)}{number}, {place}"]
         parts += [
             f"{len(hunk_ids)} {answer}"
             for answer in ("yes", "no", "later")

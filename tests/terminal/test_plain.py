@@ -238,6 +238,46 @@ def test_words_comments_and_a_denial_are_in_the_record(processes: Forking, folde
     assert "every changed line was on screen" not in report and "never on screen" in report
 
 
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_leaving_in_the_middle_of_a_text_denies_nothing_and_keeps_the_text(
+    processes: Forking, folder: Path, run: Run, key: str
+) -> None:
+    run("stage", stdin=TWO_HUNKS)
+    with plain(processes, folder, "review", "--plain") as review:
+        review.answer(AT_HUNK, "r")
+        review.answer("a dot at once leaves it as it was.\n> ", "Not like this,")
+        review.wait_for("\n> ")
+        review.terminal.type(key)
+        assert review.terminal.wait_for_exit() == (0 if key == "\x04" else 130)
+    assert states(run) == {"P1": "pending"}
+    with plain(processes, folder, "review", "--plain") as review:
+        review.answer(AT_HUNK, "r")
+        review.wait_for("You have written about P1, but not sent:\nNot like this,\n")
+        review.answer("a dot at once sends what you wrote before.\n> ", ".")
+        review.wait_for("P1 denied; nothing was written.")
+    assert "> Not like this," in run("export", "P1", "--review")
+
+
+def test_a_text_that_could_not_be_saved_is_in_a_file(
+    processes: Forking, folder: Path, run: Run, tmp_path: Path
+) -> None:
+    run("stage", stdin=TWO_HUNKS)
+    editor = "sh -c 'sed -i s/two/deux/ a.txt; sed -i s/TWO/2/ \"$0\"'"
+    with plain(processes, folder, "review", "--plain", EDITOR=editor, TMPDIR=str(tmp_path)) as review:
+        review.answer(AT_HUNK, "e")
+        review.wait_for("Not saved; your text is in ")
+        kept = review.wait_for("a.txt.\n").removesuffix(".\n")
+        review.answer("[n,r,q,u,j,x,?]", "x")
+    assert Path(kept).read_text() == OLD.replace("two\n", "2\ntwo and a half\n").replace("nine", "NINE")
+
+
+def test_a_hunk_that_comes_first_is_named_by_its_number_too(processes: Forking, folder: Path, run: Run) -> None:
+    risky = "--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+go\u200bne\n"
+    run("stage", stdin=TWO_HUNKS + risky)
+    with plain(processes, folder, "review", "--plain") as review:
+        assert "P1: hunk 1 of 3 (number 3 for --hunks), gone.txt, line 1" in review.answer(AT_HUNK, "x")
+
+
 def test_without_a_terminal_nobody_is_asked(folder: Path, run: Run, processes: Forking) -> None:
     run("stage", stdin=DELETION)
     environment = terminal_environment(folder.parent / "home")
@@ -254,7 +294,7 @@ def test_the_text_is_edited_in_the_users_editor_and_a_part_of_a_hunk_written(
         review.answer(AT_HUNK, "e")
         review.wait_for("a.txt in P1 is yours now.")
         review.answer(AT_HUNK, "s")
-        review.answer("Lines:", "3")
+        assert " New 2-3, removed -2. " in review.answer("Lines:", "3")
         assert "hunk 1 of 3" in review.answer(AT_HUNK, "y")
         review.answer(AT_HUNK, "n")
         assert "+neuf" in review.answer(AT_HUNK, "y")
