@@ -31,6 +31,9 @@ RIGHT_SIDE_OFFSET = 1 << 20
 BEFORE_EDGE, BEYOND_EDGE = "←", "→"
 """Shown in the first or last cell if the line continues there."""
 
+CURSOR_GLYPH = "›"
+"""Shown before the row of the cursor."""
+
 UNCOVERED_SIGN = "!"
 """Shown before the sign of a line that no test runs."""
 
@@ -114,7 +117,7 @@ class SourceRowPainter:
 
     def hunk_state_cells(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
         """Return the two cells that show the state of the hunk."""
-        cursor_glyph = "›" if cursor and part == 0 else " "
+        cursor_glyph = CURSOR_GLYPH if cursor and part == 0 else " "
         if row.hunk is None:
             return Segment(f" {cursor_glyph}", self.style(("diff--plain", "diff--state", *cursor)))
         hunk = self.context.diffs[row.file].change.hunks[row.hunk]

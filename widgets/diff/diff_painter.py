@@ -11,7 +11,7 @@ from textual.cache import FIFOCache
 from textual.selection import Selection
 from textual.strip import Strip
 
-from widgets.diff.code_painter import SourceRowPainter
+from widgets.diff.code_painter import CURSOR_GLYPH, SourceRowPainter
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import (
     BlankRowBetweenFiles,
@@ -80,22 +80,28 @@ class DiffPainter:
         match row:
             case LineRow():
                 return self._code_painter.paint(row, part, y, cursor_classes, selection, offsets)
+            case WhitespaceHunkRow():
+                return self._space_row(row, cursor_classes)
             case FileRow():
-                return self._file_row(row, cursor_classes)
+                strip = self._file_row(row, cursor_classes)
             case FoldRow():
                 lines = f"{row.lines:,} unchanged line{'s' * (row.lines != 1)}"
                 space_hint = " (but for white space)" if row.spaces else ""
                 text = f"{' ' * (self.context.gutter - 2)}⋯ {lines}{space_hint}"
                 classes = ("diff--plain", "diff--fold", *cursor_classes)
-                return self._full_row([(text, classes), (self._enclosing_definition(row), classes)], classes)
-            case WhitespaceHunkRow():
-                return self._space_row(row, cursor_classes)
+                strip = self._full_row([(text, classes), (self._enclosing_definition(row), classes)], classes)
             case NoteRow():
-                return self._note_row(row, part, cursor_classes)
+                strip = self._note_row(row, part, cursor_classes)
             case CommentRow():
-                return self._comment_row(row, part, cursor_classes)
+                strip = self._comment_row(row, part, cursor_classes)
             case BlankRowBetweenFiles():
-                return self._full_row([], ("diff--plain", *cursor_classes))
+                strip = self._full_row([], ("diff--plain", *cursor_classes))
+        if not cursor or part:
+            return strip
+        # Without colours, only this glyph shows the cursor.
+        cell = 0 if isinstance(row, NoteRow) and row.file < 0 else 1
+        glyph = Segment(CURSOR_GLYPH, self.style(("diff--plain", "diff--state", cursor)))
+        return Strip.join([strip.crop(0, cell), Strip([glyph], 1), strip.crop(cell + 1)])
 
     def _full_row(self, pieces: Iterable[StyledPiece], classes: tuple[str, ...]) -> Strip:
         """Return pieces as a strip, cropped and padded to the width of the row."""

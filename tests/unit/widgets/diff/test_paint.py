@@ -10,8 +10,18 @@ from textual.geometry import Size
 
 from tests.ui.sample_diffs import file_diff
 from tests.unit.widgets.diff.test_cursor import laid_out
+from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
+from widgets.diff.diff_rows import (
+    BlankRowBetweenFiles,
+    CommentRow,
+    FileRow,
+    FoldRow,
+    LineRow,
+    NoteRow,
+    SourceLinePosition,
+)
 from widgets.diff.syntax_tokens import (
     FlaggedStretch,
     StyledStretch,
@@ -25,6 +35,29 @@ def drawn(sheet: DiffModel) -> list[str]:
     painter = DiffPainter(sheet.render_context, lambda classes: Style())
     parts = [sheet.rows.part_at(line) for line in range(sheet.rows.height)]
     return [painter.paint(part.row, part.part, line).text.rstrip() for line, part in enumerate(parts)]
+
+
+def test_the_cursor_is_a_glyph_on_every_row_and_hides_no_text() -> None:
+    lines = [f"line {number}" for number in range(30)]
+    diffs = [file_diff(name, "\n".join(lines), "\n".join([*lines[:-1], "last"])) for name in ("a.py", "b.py")]
+    sheet = laid_out(*diffs)
+    sheet.notes = (NoteRow(-1, "of all", "note"), NoteRow(0, "of one", "note"))
+    sheet.comments = (DiffComment(SourceLinePosition(0, "new", 29), "why?"),)
+    sheet.lay_out(Size(80, 30), None)
+    sheet.rows.lay_out_more()
+    painter = DiffPainter(sheet.render_context, lambda classes: Style())
+    parts = [sheet.rows.part_at(line) for line in range(sheet.rows.height)]
+    assert {type(part.row) for part in parts} == {
+        BlankRowBetweenFiles,
+        CommentRow,
+        FileRow,
+        FoldRow,
+        LineRow,
+        NoteRow,
+    }
+    for line, part in enumerate(parts):
+        plain, marked = (painter.paint(part.row, 0, line, cursor=cursor).text for cursor in ("", "diff--cursor"))
+        assert "›" not in plain and marked[:2].count("›") == 1 and marked.replace("›", " ") == plain
 
 
 def test_a_fold_names_the_definition_of_the_code_below() -> None:
