@@ -29,6 +29,7 @@ from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Endpoint
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
+from app.proposals.values.pending_paths import format_proposal_ids
 from app.runtime.model_connection import (
     LearnedProfileStore,
     ModelNotConfigured,
@@ -200,14 +201,19 @@ def list_try_or_propose_agent_hooks(runtime: OpenWorkspace, arguments: argparse.
         return _print_manual_steps(arguments, agent)
     draft = runtime.service.new_draft("")
     draft.origin = ProposalOrigin(kind=OriginKind.PROGRAM)
-    before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
+    shown = draft.read(agent.settings)
     adds = arguments.what == "install"
     try:
+        before = (shown.content or b"").decode()
         after = add_hook(agent, before, HookOptions.from_arguments(arguments)) if adds else remove_hook(agent, before)
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{agent.settings} can't be changed: it is not UTF-8.", ExitCode.REFUSED) from error
     except UnreadableSettings as error:
         raise CommandError(f"{agent.settings} can't be changed: {error}.", ExitCode.REFUSED) from error
     if after == before:
-        raise CommandError(f"signoff is not hooked in by {agent.settings} here.")
+        state = "hooked in already" if adds else "not hooked in"
+        pending = f", as pending in {format_proposal_ids(shown.pending)}" if shown.pending else ""
+        raise CommandError(f"signoff is {state} by {agent.settings} here{pending}.")
     if after.strip() in ("", "{}") and not adds:
         draft.delete(agent.settings)
     else:
@@ -336,7 +342,7 @@ def _make_agent_hook_json(runtime: OpenWorkspace, agent: ExternalAgent, version:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            unreadable[name] = str(error)
+            unreadable[name] = str(getattr(error, "strerror", None) or error)
     waiting = [
         pending.id for pending in runtime.service.pending() if agent.settings in (file.path for file in pending.files)
     ]

@@ -41,7 +41,7 @@ from app.runtime.unfinished_work import (
     append_decision_to_sessions,
     record_unrecorded_decisions,
     recover_interrupted_work,
-    stage_agent_edits_captured_by_hooks,
+    stage_edits_from_hooks,
     was_turn_interrupted,
 )
 from app.storage import StorageError
@@ -498,7 +498,7 @@ class SessionHost:
             if counter == former_counter:
                 continue
             former_counter = counter
-            for line in await asyncio.to_thread(stage_agent_edits_captured_by_hooks, self.runtime):
+            for line in await asyncio.to_thread(stage_edits_from_hooks, self.runtime):
                 self._subscriber(SessionFailed(line))
             if self.session is not None:
                 await self.session.load_external_events()

@@ -33,7 +33,7 @@ def recover_interrupted_work(runtime: OpenWorkspace, *, patience: float = PATIEN
         One line for the user for each completed or failed item.
     """
     lines = runtime.service.recover()
-    lines += stage_agent_edits_captured_by_hooks(runtime)
+    lines += stage_edits_from_hooks(runtime)
     with suppress(OSError):
         if runtime.dirs.runs.exists() and (line := runtime.sandbox.restore_after_crash()):
             lines.append(line)
@@ -130,7 +130,7 @@ def _hunk_outcomes(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutco
                 yield HunkOutcome(path=change.path, hunk=hunk.id, header=header, landed=landed, reason=reason)
 
 
-def stage_agent_edits_captured_by_hooks(runtime: OpenWorkspace) -> list[str]:
+def stage_edits_from_hooks(runtime: OpenWorkspace) -> list[str]:
     """Stage edits of other agents that hooks captured; return one line for each failure.
 
     Returns:

@@ -55,7 +55,10 @@ def test_a_door_is_shown_installed_and_removed(signoff: Run, workspace: Path) ->
     staged = document(signoff("doors", "install", "claude", "--json", **home))
     assert [file["path"] for file in staged["files"]] == [".claude/settings.json"] and not settings.exists()
     assert "P1 would change .claude/settings.json and waits" in signoff("doors", **home).stdout
+    again = "hooked in already by .claude/settings.json here"
+    assert f"{again}, as pending in P1." in refused(signoff("doors", "install", "claude", **home), 1)
     assert signoff("approve", "P1", **home).returncode == 0
+    assert f"{again}." in refused(signoff("doors", "install", "claude", **home), 1)
     (hooked,) = document(signoff("doors", "show", "claude", "--json", **home))
     assert hooked["hooked"] == {
         ".claude/settings.json": "signoff hook claude || sh -c 'echo Denied by signoff. >&2; exit 2'"
@@ -70,7 +73,7 @@ def test_a_door_is_shown_installed_and_removed(signoff: Run, workspace: Path) ->
 def test_unreadable_agent_settings_are_named_and_not_changed(signoff: Run, workspace: Path) -> None:
     settings = workspace / ".claude/settings.json"
     settings.parent.mkdir()
-    for data in (b"nonsense", b"[]", b"\xff"):
+    for data in (b"nonsense", b"[]", b"\xff", b'{"model": "caf\xe9"}'):
         settings.write_bytes(data)
         told = refused(signoff("doors", "install", "claude", HOME=str(workspace.parent)), 3)
         assert ".claude/settings.json can't be changed: " in told

@@ -14,7 +14,7 @@ from app.doors.hook.hook_messages import HookAnswer
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError, UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.unfinished_work import stage_agent_edits_captured_by_hooks
+from app.runtime.unfinished_work import stage_edits_from_hooks
 from app.storage.captured_edit_store import CapturedAgentTurn
 
 _CONTINUE_MESSAGE = (
@@ -62,9 +62,7 @@ def answer_call_with_decision_or_refusal(root: Path, turn: CapturedAgentTurn, re
 def stage_edits_and_wait_for_decision(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
     """Stage captured edits and return the decision that comes until `until` (monotonic time); else `answer`."""
     with _open_and_close_workspace(root) as runtime:
-        if refused := [
-            line for line in stage_agent_edits_captured_by_hooks(runtime) if line.startswith(f"{answer.proposal},")
-        ]:
+        if refused := [line for line in stage_edits_from_hooks(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])
         return _wait_for_decision_report(runtime, answer.proposal, 0, answer, until)
 
@@ -72,7 +70,7 @@ def stage_edits_and_wait_for_decision(root: Path, answer: HookAnswer, until: flo
 def set_summary_from_last_message(root: Path, proposal: str, message: str) -> None:
     """Make the agent's last message the summary of its turn's proposal, if that was not decided yet."""
     with _open_and_close_workspace(root) as runtime:
-        stage_agent_edits_captured_by_hooks(runtime)
+        stage_edits_from_hooks(runtime)
         with suppress(ProposalError):
             runtime.service.set_summary(proposal, message)
 

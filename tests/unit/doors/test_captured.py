@@ -15,7 +15,7 @@ from app.doors.hook.hook_messages import HookAnswer, parse_call
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.session_host import SessionHost
-from app.runtime.unfinished_work import stage_agent_edits_captured_by_hooks
+from app.runtime.unfinished_work import stage_edits_from_hooks
 from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedFileEdit
 
 BEFORE = b"".join(b"line %02d\n" % number for number in range(1, 31))
@@ -44,14 +44,14 @@ def capture(runtime: OpenWorkspace, old: bytes, new: bytes, prompt: str = "1", p
 
 def test_captured_edits_are_staged_once_and_extended_by_a_later_call(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
-    stage_agent_edits_captured_by_hooks(runtime)
+    stage_edits_from_hooks(runtime)
     files = runtime.captured_edits.captured_files(name)
     runtime.captured_edits.store_edits(CapturedAgentTurn("claude", "s", "1", "r", "opus", name), files, files)
-    stage_agent_edits_captured_by_hooks(runtime)
+    stage_edits_from_hooks(runtime)
     assert runtime.service.get(name).revision == 1
     assert runtime.captured_edits.proposals_to_stage() == []
     assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
-    assert stage_agent_edits_captured_by_hooks(runtime) == []
+    assert stage_edits_from_hooks(runtime) == []
     (proposal,) = runtime.service.pending()
     assert (proposal.id, proposal.revision, len(proposal.hunks)) == (name, 2, 2)
     runtime.service.approve(name)
@@ -62,14 +62,14 @@ def test_captured_edits_are_staged_once_and_extended_by_a_later_call(runtime: Op
 @pytest.mark.parametrize("seen", [True, False])
 def test_edits_captured_after_a_decision_become_another_proposal(runtime: OpenWorkspace, seen: bool) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
-    stage_agent_edits_captured_by_hooks(runtime)
+    stage_edits_from_hooks(runtime)
     if not seen:
         # The user decides between the hook's look and the staging.
         assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
     runtime.service.approve(name)
     if seen:
         assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == "P2"
-    assert stage_agent_edits_captured_by_hooks(runtime) == []
+    assert stage_edits_from_hooks(runtime) == []
     (other,) = runtime.service.pending()
     assert other.id != name
     runtime.service.approve(other.id)
@@ -80,10 +80,10 @@ def test_edits_captured_after_a_decision_become_another_proposal(runtime: OpenWo
 
 def test_an_answer_to_feedback_is_the_next_version(runtime: OpenWorkspace) -> None:
     first = capture(runtime, b"line 03\n", b"three\n")
-    stage_agent_edits_captured_by_hooks(runtime)
+    stage_edits_from_hooks(runtime)
     runtime.service.deny(first, feedback="In German.")
     second = capture(runtime, b"line 03\n", b"drei\n", prompt="2")
-    stage_agent_edits_captured_by_hooks(runtime)
+    stage_edits_from_hooks(runtime)
     proposal = runtime.service.get(second)
     assert (proposal.supersedes, proposal.version) == (first, 2)
 
@@ -94,12 +94,12 @@ def test_a_captured_edit_is_staged_although_the_file_changed_since_and_stale_whe
     path = runtime.workspace.root / "a.txt"
     name = capture(runtime, b"line 03\n", b"three\n")
     path.write_bytes(b"// head\n" + BEFORE)
-    stage_agent_edits_captured_by_hooks(runtime)
+    stage_edits_from_hooks(runtime)
     runtime.service.approve(name)
     assert path.read_bytes() == b"// head\n" + BEFORE.replace(b"line 03\n", b"three\n")
     name = capture(runtime, b"line 20\n", b"twenty\n", prompt="2")
     path.write_bytes(BEFORE.replace(b"line 20\n", b"zwanzig\n"))
-    stage_agent_edits_captured_by_hooks(runtime)
+    stage_edits_from_hooks(runtime)
     assert runtime.service.get(name).state is ProposalState.STALE
 
 
@@ -107,7 +107,7 @@ def test_captured_edit_already_on_disk_is_dropped(runtime: OpenWorkspace) -> Non
     capture(runtime, b"line 03\n", b"three\n")
     (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"three\n"))
     (runtime.workspace.root / "a.txt").chmod(0o755)
-    assert stage_agent_edits_captured_by_hooks(runtime) == []
+    assert stage_edits_from_hooks(runtime) == []
     assert runtime.service.all() == [] and runtime.captured_edits.proposals_to_stage() == []
 
 
@@ -118,14 +118,14 @@ def test_a_failed_staging_is_a_line_and_retried(runtime: OpenWorkspace, monkeypa
     name = capture(runtime, b"line 03\n", b"three\n")
     with monkeypatch.context() as disk:
         disk.setattr(runtime.service, "stage", full)
-        (line,) = stage_agent_edits_captured_by_hooks(runtime)
+        (line,) = stage_edits_from_hooks(runtime)
         assert line.startswith(f"{name}, which another agent proposed, can't be staged: ") and "No space" in line
-    assert stage_agent_edits_captured_by_hooks(runtime) == [] and [each.id for each in runtime.service.all()] == [
+    assert stage_edits_from_hooks(runtime) == [] and [each.id for each in runtime.service.all()] == [
         name
     ]
     with runtime.database.transaction() as connection:
         connection.execute("DROP TABLE captured")
-    (line,) = stage_agent_edits_captured_by_hooks(runtime)
+    (line,) = stage_edits_from_hooks(runtime)
     assert line.startswith("What other agents proposed can't be staged: ")
 
 
@@ -135,7 +135,7 @@ def test_old_captured_edits_are_removed_once_staged(runtime: OpenWorkspace) -> N
         connection.execute("UPDATE agent_turns SET time = 5")
     second = capture(runtime, b"line 20\n", b"twenty\n", prompt="2")
     assert runtime.captured_edits.proposals_to_stage() == [first, second], "what nobody has looked at stays"
-    stage_agent_edits_captured_by_hooks(runtime)
+    stage_edits_from_hooks(runtime)
     capture(runtime, b"line 25\n", b"25\n", prompt="3")
     assert [turn.proposal for turn in runtime.captured_edits.turns_of_session("claude", "s")] == [second, "P3"]
     assert runtime.captured_edits.captured_files(first) == []
