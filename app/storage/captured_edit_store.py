@@ -137,7 +137,9 @@ class CapturedEditStore:
         """Store edits for the proposal of a turn, and close the turn.
 
         Args:
-            turn: The turn. It gets a new proposal if it has none, or if the user has begun to decide on it.
+            turn: The turn. It gets a new proposal if it has none, or if the user has begun to decide on it. If it
+                repeats the edits of the session's last proposal, which the user has not begun to decide on, it gets
+                that one: the agent does not see on disk that they are proposed.
             before: The files as the turn had captured them when the edits were made.
             unread_limit: Number of lines that may wait unread before the edit; 0 for any number.
 
@@ -160,6 +162,9 @@ class CapturedEditStore:
                 closed_turn[0] != turn.proposal or dict(captured_texts) != {file.path: file.after for file in before}
             ):
                 return ""
+            if not turn.proposal and (repeated := self._find_repeated_proposal(connection, turn, files)):
+                connection.execute(_MOVE_TURN, (turn.prompt, turn.response, self._workspace, repeated))
+                return repeated
             raise_if_too_many_unread_lines(connection, self._workspace, unread_limit)
             proposal_key = (self._workspace, turn.proposal)
             if not turn.proposal or connection.execute(_SELECT_DECIDED, proposal_key).fetchone():
@@ -174,6 +179,16 @@ class CapturedEditStore:
             self._prune(connection)
         self._signal.send()
         return turn.proposal
+
+    def _find_repeated_proposal(
+        self, connection: sqlite3.Connection, turn: CapturedAgentTurn, files: Sequence[CapturedFileEdit]
+    ) -> str:
+        """Return the last proposal of a turn's session if it has exactly these edits and is undecided; else ""."""
+        last = connection.execute(_SELECT_LAST_PROPOSAL, (self._workspace, turn.agent, turn.session)).fetchone()
+        if last is None or connection.execute(_SELECT_DECIDED, (self._workspace, *last)).fetchone():
+            return ""
+        captured = connection.execute(_SELECT_CAPTURED_EDITS, (self._workspace, *last)).fetchall()
+        return str(last[0]) if set(captured) == {(file.path, file.before, file.after) for file in files} else ""
 
     def _prune(self, connection: sqlite3.Connection) -> None:
         """Delete captured edits that are old and staged, then old turns without captured edits."""
@@ -261,6 +276,12 @@ _SELECT_CLOSED_TURNS = (
     "SELECT proposal FROM agent_turns WHERE workspace = ? AND agent = ? AND session = ? AND prompt = ? AND closed = 1"
     " ORDER BY CAST(substr(proposal, 2) AS INTEGER) DESC"
 )
+_SELECT_LAST_PROPOSAL = (
+    "SELECT proposal FROM agent_turns WHERE workspace = ? AND agent = ? AND session = ?"
+    " ORDER BY CAST(substr(proposal, 2) AS INTEGER) DESC LIMIT 1"
+)
+_MOVE_TURN = "UPDATE agent_turns SET prompt = ?, response = ?, closed = 1 WHERE workspace = ? AND proposal = ?"
+_SELECT_CAPTURED_EDITS = "SELECT path, before, after FROM captured WHERE workspace = ? AND proposal = ?"
 _SELECT_CAPTURED_TEXTS = "SELECT path, after FROM captured WHERE workspace = ? AND proposal = ?"
 _DELETE_CAPTURED = (
     "DELETE FROM captured WHERE staged = 1 AND EXISTS (SELECT 1 FROM agent_turns AS turn"

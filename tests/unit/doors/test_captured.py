@@ -78,6 +78,19 @@ def test_edits_captured_after_a_decision_become_another_proposal(runtime: OpenWo
     assert runtime.captured_edits.turn_of_proposal(other.id) is not None, "its decision is told to the agent, too"
 
 
+def test_a_repeated_edit_is_the_proposal_that_is_waiting(runtime: OpenWorkspace) -> None:
+    captured = runtime.captured_edits
+    assert capture(runtime, b"line 03\n", b"three\n") == "P1"
+    stage_edits_from_hooks(runtime)
+    assert capture(runtime, b"line 03\n", b"three\n", prompt="2") == "P1"
+    assert captured.latest_turn("claude", "s", "1") is None
+    turn = captured.latest_turn("claude", "s", "2")
+    assert turn is not None and turn.closed and turn.proposal == "P1"
+    runtime.service.approve("P1")
+    assert [each.proposal for each in captured.turns_to_report("claude", "s")] == ["P1"]
+    assert capture(runtime, b"line 03\n", b"three\n", prompt="3") == "P2", "it may be undone on disk"
+
+
 def test_an_answer_to_feedback_is_the_next_version(runtime: OpenWorkspace) -> None:
     first = capture(runtime, b"line 03\n", b"three\n")
     stage_edits_from_hooks(runtime)
