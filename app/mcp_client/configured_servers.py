@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 
 
 class InvalidServerDefinition(Exception):
-    """A server definition cannot be used; the message is one line that says why."""
+    """A server definition cannot be used; the message says why, without a full stop."""
 
 
 class ServerDefinition(Struct, frozen=True):
@@ -75,12 +75,12 @@ class ServerDefinition(Struct, frozen=True):
             name, default = match.groups()
             if self.of_workspace and name in OWN_KEYS:
                 raise InvalidServerDefinition(
-                    f"{self.source} can't have ${{{name}}}: that key is for the endpoint alone."
+                    f"{self.source} can't have ${{{name}}}: that key is for the endpoint alone"
                 )
             if name in environment:
                 return environment[name]
             if default is None:
-                raise InvalidServerDefinition(f"${{{name}}} is not set in the environment.")
+                raise InvalidServerDefinition(f"${{{name}}} is not set in the environment")
             return str(default)
 
         table = self.table

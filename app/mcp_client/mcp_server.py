@@ -154,7 +154,7 @@ class McpServer:
                 "the user, who can look at its log and start it again."
             )
         elif state is McpServerState.FAILED:
-            notice = f"{subject} has ended: {reason}. The next call of one of its tools starts it again."
+            notice = f"{subject} is not running: {reason}. The next call of one of its tools starts it again."
         else:
             return None
         return UnavailableMcpServer(self.name, state, reason, notice, instruction)

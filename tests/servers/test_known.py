@@ -146,7 +146,7 @@ def test_workspace_server_cannot_use_signoffs_api_keys(key: str, user: Home) -> 
     trust.store_trust(content, user.store, ".mcp.json")
     theirs, mine = user.known().definitions
     for environment in ({key: "sk-secret"}, {}):
-        with pytest.raises(InvalidServerDefinition, match="that key is for the endpoint alone"):
+        with pytest.raises(InvalidServerDefinition, match=r"that key is for the endpoint alone$"):
             theirs.expand_variables(environment)
     assert mine.expand_variables({key: "sk-secret"}).headers == {"X": "sk-secret"}
 

@@ -283,7 +283,8 @@ async def test_a_server_that_dies_in_its_first_call_is_restarted(wire: WireServe
         answer = await on.run_turn(("play__run", {"code": "os._exit(3)"}))
         assert "The server play can't be used: it ended: exit code 3." in answer
         assert notices(log(on)) == [
-            "The MCP server play has ended: it ended: exit code 3. The next call of one of its tools starts it again."
+            "The MCP server play is not running: it ended: exit code 3. The next call of one of its tools starts it "
+            "again."
         ]
         assert instructions(wire.last) == "", "its tools can be called"
         assert await on.run_turn(ECHO) == "hello"
