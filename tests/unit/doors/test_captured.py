@@ -133,9 +133,7 @@ def test_a_failed_staging_is_a_line_and_retried(runtime: OpenWorkspace, monkeypa
         disk.setattr(runtime.service, "stage", full)
         (line,) = stage_edits_from_hooks(runtime)
         assert line.startswith(f"{name}, which another agent proposed, can't be staged: ") and "No space" in line
-    assert stage_edits_from_hooks(runtime) == [] and [each.id for each in runtime.service.all()] == [
-        name
-    ]
+    assert stage_edits_from_hooks(runtime) == [] and [each.id for each in runtime.service.all()] == [name]
     with runtime.database.transaction() as connection:
         connection.execute("DROP TABLE captured")
     (line,) = stage_edits_from_hooks(runtime)
