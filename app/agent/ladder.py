@@ -195,17 +195,25 @@ def _after_closing(state: LadderInputs) -> EndTurn:
     # With tool choice "none", an endpoint may report a tool call as an error: the call did not run.
     failed = state.failure not in ("", "tool_use_failed")
     message = state.failure_message if failed else ""
-    if not state.failure and state.last in (LastStepKind.CALLS, LastStepKind.CUT_CALLS, LastStepKind.RESULTS):
-        return EndTurn("refused", "The model called tools although it was told to stop; they did not run.", limit)
+    called_tools = not state.failure and state.last in (
+        LastStepKind.CALLS,
+        LastStepKind.CUT_CALLS,
+        LastStepKind.RESULTS,
+    )
+    if called_tools and state.gate_closed:
+        return EndTurn("refused", _CALLED_TOOLS_MESSAGE, limit)
     if state.unread:
         return EndTurn("refused", message or _UNREAD_MESSAGE.format(unread=state.unread))
     if state.gate_closed:
         return EndTurn("staged", message)
-    if failed:
-        return EndTurn("failed", message, limit)
-    return EndTurn(
-        "answer", (limit and state.limit_message) or "The turn was ended before the model was done.", limit
-    )
+    reason = _NO_PROGRESS_MESSAGE
+    if limit == "steps":
+        reason = _STEP_LIMIT_MESSAGE.format(steps=state.step_limit)
+    elif limit is not None:
+        reason = state.limit_message or _LIMIT_MESSAGE.format(limit=limit)
+    if called_tools:
+        return EndTurn("refused", f"{reason} {_CALLED_TOOLS_MESSAGE}", limit)
+    return EndTurn("failed", message, limit) if failed else EndTurn("answer", reason, limit)
 
 
 def _after_failure(state: LadderInputs) -> LadderAction:
@@ -256,5 +264,11 @@ _CUT_TWICE_MESSAGE = "The response was cut off twice. Raise the output limit, or
 _BROKEN_OFF_TWICE_MESSAGE = (
     "The response broke off twice: the server or the connection ended it before the model did."
 )
+_CALLED_TOOLS_MESSAGE = "The model called tools although it was told to stop; they did not run."
+_NO_PROGRESS_MESSAGE = "The turn was ended because it made no progress."
+_STEP_LIMIT_MESSAGE = (
+    "The turn has used its {steps} steps. Go on in a new turn, or raise max_steps (signoff run: --max-steps)."
+)
+_LIMIT_MESSAGE = "The {limit} limit of the session is reached."
 _UNREAD_MESSAGE = "The model was stopped: {unread:,} lines wait for you to read."
 _EMPTY_TWICE_MESSAGE = "The model returned an empty response twice. Send a message to go on."

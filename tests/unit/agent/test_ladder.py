@@ -210,6 +210,24 @@ def test_a_response_cut_twice_names_the_reason(finish: str | None, words: str) -
     assert isinstance(action, EndTurn) and words in action.message
 
 
+@pytest.mark.parametrize(
+    ("closing", "words"),
+    [
+        (state(closed_by="steps", step_limit=7), "7 steps"),
+        (state(closed_by="time", limit="time", limit_message="The time limit of 9s is reached."), "limit of 9s"),
+        (state(closed_by="cost"), "cost limit"),
+        (state(), "no progress"),
+    ],
+)
+@pytest.mark.parametrize("last", [LastStepKind.TEXT, LastStepKind.CALLS])
+def test_the_end_after_a_closing_request_names_its_reason(
+    closing: LadderInputs, words: str, last: LastStepKind
+) -> None:
+    action = choose_action(replace(closing, closing_sent=True, last=last)).action
+    assert isinstance(action, EndTurn) and words in action.message
+    assert ("called tools" in action.message) == (last is LastStepKind.CALLS)
+
+
 @given(states, st.sampled_from(FINISH_REASONS))
 def test_rules_that_hold_in_every_state(given_state: LadderInputs, finish: str | None) -> None:
     stopped = EndTurn("aborted") if given_state.aborted else WaitForAnswer()
