@@ -151,6 +151,11 @@ class EndpointProbeOutcome(Struct):
         return self.completed.text if self.completed else ""
 
     @property
+    def is_cut(self) -> bool:
+        """Return whether the connection ended before the response did."""
+        return bool(self.completed and self.completed.truncated and self.completed.finish_reason is None)
+
+    @property
     def has_call(self) -> bool:
         """Return whether the model called a tool."""
         return bool(self.completed and self.completed.calls)
@@ -330,7 +335,11 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
         async for check in _unchecked(CHECKS[1:], "the server cannot be reached"):
             yield check
         return
-    hello = await send_probe(client, lambda profile: make_probe_payload(profile, "Answer with the single word ok."))
+    make_hello = partial(make_probe_payload, text="Answer with the single word ok.")
+    hello = await send_probe(client, make_hello)
+    if hello.is_cut:
+        # A server that sends no finish reasons is recognised by its second response.
+        hello = await send_probe(client, make_hello)
     failed = hello.failed
     reached = failed is None or failed.kind is not FailureKind.UNREACHABLE
     yield DoctorCheckResult(
@@ -347,9 +356,7 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
         async for check in _unchecked(CHECKS[5:], "the request was refused"):
             yield check
         return
-    yield DoctorCheckResult(
-        "streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece"
-    )
+    yield _check_streaming(hello)
     yield _check_usage(client, hello)
     async with aclosing(_check_tools(client)) as found:
         async for check in found:
@@ -397,6 +404,19 @@ def _check_wire(client: ModelClient, hello: EndpointProbeOutcome) -> DoctorCheck
     if hello.failed is not None:
         return DoctorCheckResult("wire", None, f"asked in {title}; `wire` in the configuration changes it ({others})")
     return DoctorCheckResult("wire", True, f"{title}; `wire` in the configuration changes it ({others})")
+
+
+def _check_streaming(hello: EndpointProbeOutcome) -> DoctorCheckResult:
+    if hello.is_cut:
+        return DoctorCheckResult(
+            "streaming", False, "The server, or a proxy before it, ends each response before it is complete."
+        )
+    completed = hello.completed
+    if completed is not None and not (completed.text or completed.reasoning or completed.calls):
+        return DoctorCheckResult("streaming", None, "works, but the model answered with nothing")
+    return DoctorCheckResult(
+        "streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece"
+    )
 
 
 def _check_usage(client: ModelClient, hello: EndpointProbeOutcome) -> DoctorCheckResult:

@@ -31,7 +31,7 @@ from tests.wire.endpoints import (
     Behaviour,
     hoisted,
 )
-from tests.wire.replies import Call, Turn, document, error
+from tests.wire.replies import DONE, END, Call, Reply, Turn, chunk, document, error, stream
 from tests.wire.server import Request, WireServer
 
 
@@ -218,6 +218,24 @@ async def test_a_web_page_in_place_of_an_api_is_reported(server: WireServer) -> 
     diagnosis = await examined(server)
     assert results(diagnosis)["streaming"] is False and not diagnosis.usable
     assert results(diagnosis)["key"] is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "streaming", "learned"),
+    [
+        (stream(chunk(text="ok"), END), False, {}),
+        (stream(chunk(text="ok"), DONE), True, {"finish_optional": True}),
+        (Turn(""), None, {}),
+    ],
+    ids=["cut", "no finish reason", "empty"],
+)
+async def test_cut_and_empty_responses_are_reported(
+    server: WireServer, reply: Turn | Reply, streaming: bool | None, learned: dict[str, Any]
+) -> None:
+    server.always(reply)
+    diagnosis = await examined(server)
+    assert results(diagnosis)["streaming"] is streaming and diagnosis.usable is (streaming is not False)
+    assert diagnosis.profile == EndpointProfile(**learned)
 
 
 @pytest.mark.parametrize("profile", [STALE, EndpointProfile(refused={"top_k": 5}, refused_images=["a" * 64])])
