@@ -252,9 +252,11 @@ def _fenced(text: str, characters: int) -> str:
     return f"{fence}\n{clip_middle(text, characters)}\n{fence}"
 
 
-AGAIN = "Ask again to try once more."
+_AGAIN = "Ask again to try once more."
+_TEMPORARY_FAILURES = frozenset({FailureKind.SERVER_ERROR, FailureKind.STREAM_BROKEN, FailureKind.UNKNOWN})
+"""Failures that the same question may not meet again; other messages say what to do."""
 _CALLED_TOOL_NOTE = "The model called a tool instead of answering; nothing was run. Ask again in other words."
-_EMPTY_NOTE = f"The model answered with nothing. {AGAIN}"
+_EMPTY_NOTE = f"The model answered with nothing. {_AGAIN}"
 _IGNORED_CALL_NOTE = "It also called a tool, which was not run."
 
 
@@ -424,7 +426,8 @@ class SideQuestionService:
             if error.kind is FailureKind.TOOL_USE_FAILED:
                 open_question.notes.append(_CALLED_TOOL_NOTE)
             else:
-                open_question.notes.append(f"{error.message.removesuffix(' Try again.')} {AGAIN}")
+                again = f" {_AGAIN}" if error.kind in _TEMPORARY_FAILURES else ""
+                open_question.notes.append(error.message.removesuffix(" Try again.") + again)
             usage = error.partial.usage if error.partial is not None else None
             return self._make_side_answer(question, open_question, "failed", usage)
         completed = open_question.completed

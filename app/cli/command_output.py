@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from app.storage.session_store import SessionRecord
 
 
+CUT_ANSWER = "The answer was cut off before it was finished."
+"""Follows the incomplete answer to a side question."""
+
+
 class ExitCode(IntEnum):
     """Exit codes of the command line; scripts rely on them."""
 

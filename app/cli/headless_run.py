@@ -28,6 +28,7 @@ from app.agent.updates import (
 )
 from app.cli.app_arguments import settings_from_flags
 from app.cli.command_output import (
+    CUT_ANSWER,
     CommandError,
     ExitCode,
     open_debug_file,
@@ -565,6 +566,8 @@ def _print_answer(exchange: SideExchange, *, json: bool) -> int:
         )
     elif answer.text.strip():
         print_line(answer.text.rstrip("\n"))
+    if answer.state == "truncated":
+        print_error(CUT_ANSWER)
     if answer.note:
         print_error(answer.note)
     return ExitCode.FAILED if answer.state == "failed" else ExitCode.DONE

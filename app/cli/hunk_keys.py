@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from app.agent.decision_service import DecisionService
+from app.cli.command_output import CUT_ANSWER
 from app.cli.plain_terminal import PlainTerminal
 from app.conversation.events import SideExchange, ThreadAnchor
 from app.proposals.stack.hunk_splitting import SelectedLines
@@ -116,6 +117,8 @@ class NonDecidingKeyHandler(Struct, frozen=True):
         answer = (await self.ask_aside(proposal, place, question)).answer
         if answer is not None and answer.text.strip():
             self.terminal.print_lines(answer.text.strip("\n"))
+        if answer is not None and answer.state == "truncated":
+            self.terminal.print_lines(CUT_ANSWER)
         if answer is not None and answer.note:
             self.terminal.print_lines(answer.note)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_commands import PATCH, Run
-from tests.wire.replies import Call, error
+from tests.wire.replies import END, Call, chunk, error, stream
 from tests.wire.server import WireServer
 from tests.wire.test_side_questions import asked_aside
 
@@ -31,9 +31,13 @@ def test_ask_prints_the_answer_only(
     expected = {"proposal": "P1", "path": "notes.txt", "hunk": 2, "question": "and why?", "state": "complete"}
     assert expected.items() <= json.loads(done.stdout).items()
     assert "what is it?" in [text for role, text in server.last.said if role == "user"], "it is the same thread"
-    server.script([error(500, "Oops")])
+    server.script([error(500, "Oops"), error(402, "No credit"), stream(chunk(text="It is "), END)])
     done = signoff("ask", "P1", "and now?", "--hunk", "1", **where)
     assert (done.returncode, done.stdout) == (1, "") and "Ask again" in done.stderr
+    done = signoff("ask", "P1", "and now?", "--hunk", "1", **where)
+    assert (done.returncode, done.stdout) == (1, "") and done.stderr.endswith("Check its plan and credit.\n")
+    done = signoff("ask", "P1", "and now?", "--hunk", "1", **where)
+    assert (done.returncode, done.stdout) == (0, "It is \n") and "was cut off" in done.stderr
     assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"
     assert [one["state"] for one in json.loads(signoff("proposals", "--json").stdout)] == ["pending"]
     database = sqlite3.connect(tmp_path / "home" / "state" / "signoff.db")
