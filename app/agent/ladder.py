@@ -11,7 +11,6 @@ from typing import Literal
 from msgspec import Struct
 
 from app.conversation.events import InterventionKind, LimitName
-from app.llm.failures.request_errors import COMPACT
 
 NO_PROGRESS_REPEATS = 3
 """The model is warned after this many identical calls in a turn."""
@@ -183,10 +182,9 @@ def _within_limits(state: LadderInputs, move: LadderDecision) -> LadderDecision:
 def _on_full_context(state: LadderInputs) -> LadderAction:
     if not state.compacted:
         return CompactContext()
-    failure_message = state.failure_message.removesuffix(f" {COMPACT}")
-    return EndTurn(
-        "failed", f"{_COMPACTION_FAILED_PREFIX} {failure_message}" if failure_message else _STILL_FULL_MESSAGE
-    )
+    if state.failure_message:
+        return EndTurn("failed", f"{_COMPACTION_FAILED_PREFIX} {state.failure_message}")
+    return EndTurn("failed", _STILL_FULL_MESSAGE)
 
 
 def _after_closing(state: LadderInputs) -> EndTurn:

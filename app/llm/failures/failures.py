@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.llm.failures.request_errors import COMPACT, Failure, FailureKind
+from app.llm.failures.request_errors import Failure, FailureKind
 from app.llm.response.bounded_stream import ResponseTooLarge, parse_json
 from app.llm.values.endpoint import find_environment_proxy, find_header_fault, find_url_fault, host_and_port
 from app.llm.values.requests_and_updates import Endpoint
@@ -274,7 +274,7 @@ class FailureDescriber:
 
     def describe_overflow(self) -> Failure:
         """Describe an empty response that stopped because the context window is full."""
-        message = f"The conversation fills the model's context window: there was no room for an answer. {COMPACT}"
+        message = "The conversation fills the model's context window: there was no room for an answer."
         return Failure(FailureKind.CONTEXT_FULL, message, message)
 
     def describe_unexpected(self, cause: BaseException) -> Failure:
@@ -312,7 +312,7 @@ class FailureDescriber:
         if hint is not None and hint > _MAX_COUNTDOWN_SECONDS:
             retry_time = format_time_with_date_if_not_today(datetime.now() + timedelta(seconds=hint))
             advice = f"It takes requests again at {retry_time}."
-        return f"{what}{said} {advice}"
+        return f"{what}{said} {advice}".rstrip()
 
     def _explain(self, kind: FailureKind, status: int | None) -> tuple[str, str]:
         """Return what happened and what the user can do."""
@@ -333,7 +333,7 @@ class FailureDescriber:
             FailureKind.QUOTA: (f"The account at {host} has no quota left", "Check its plan and credit."),
             FailureKind.RATE_LIMITED: (f"{host} limits the rate of requests", "Wait a little, then continue."),
             FailureKind.MODEL_NOT_FOUND: (f"{host} has no model {model!r}", "Choose another with --model or /model."),
-            FailureKind.CONTEXT_FULL: ("The conversation does not fit the model's context window", COMPACT),
+            FailureKind.CONTEXT_FULL: ("The conversation does not fit the model's context window", ""),
             FailureKind.TOOL_USE_FAILED: (f"{host} could not use the model's tool call", "Continue to try again."),
             FailureKind.INVALID_REQUEST: (f"{host} refuses the request", "`signoff doctor` shows what it takes."),
         }

@@ -8,9 +8,6 @@ from msgspec import Struct
 
 from app.llm.values.requests_and_updates import ResponseCompleted
 
-COMPACT = "Compact it."
-"""Advice for a conversation that is too long; removed from messages after compaction has failed."""
-
 
 class FailureKind(StrEnum):
     """Kind of a failure; the next action depends on it."""
