@@ -152,7 +152,8 @@ _NEVER_OPEN = _split_names(
     "nix nix-shell tar ed ex vi vim nvim emacs less more man screen tmux sqlite psql mysql "
     "sed awk gawk mawk busybox script unshare chroot nsenter strace ltrace gdb source . trap npx pnpx bunx uvx pipx "
     "osascript expect tclsh entr flock rm rmdir shred dd truncate tee install mv cp ln chmod chown chgrp kill pkill "
-    "killall curl wget nc ncat socat ssh scp sftp rsync ftp telnet"
+    "killall curl wget nc ncat socat ssh scp sftp rsync ftp telnet runcon choom ssh-agent sshpass lldb bwrap proot "
+    "firejail chronic m4 cross-env dotenv dotenvx concurrently watchexec nodemon"
 )
 """Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed."""
 _INTERPRETERS = _split_names(
@@ -161,7 +162,10 @@ _INTERPRETERS = _split_names(
 )
 """Interpreters: a form needs a file or module as first argument, because options can contain code."""
 _NEVER_OPEN_SUBCOMMANDS = frozenset(
-    (("git", "bisect"), ("git", "config"), ("git", "filter-branch"), ("git", "submodule"))
+    {
+        *(("git", "bisect"), ("git", "clone"), ("git", "config"), ("git", "filter-branch"), ("git", "send-email")),
+        ("git", "submodule"),
+    }
 )
 _RUNNERS = frozenset(
     {
@@ -182,8 +186,11 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
         *("--exec", "--extcmd", "--ext-diff", "--open-files-in-pager", "--output", "--receive-pack", "--upload-pack"),
         *("-O", "-x"),
     ),
+    "bat": ("--pager",),
+    "make": ("--eval", "-E"),
     "rg": ("--hostname-bin", "--pre"),
     "sort": ("--compress-program", "--output", "-o"),
+    "split": ("--filter",),
 }
 """Options that make an otherwise harmless program run another one or write to a file."""
 

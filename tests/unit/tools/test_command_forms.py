@@ -47,6 +47,8 @@ WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1
         ("uv run rg --pre sh x", ["uv run rg --pre sh x"]),
         ("git grep -Ovi x", ["git grep -Ovi x"]),
         ("git config alias.x '!id'", ["git config alias.x '!id'"]),
+        ("git clone -c core.sshCommand=id ssh://x", ["git clone -c core.sshCommand=id ssh://x"]),
+        ("ssh-agent ls", ["ssh-agent ls"]),
     ],
 )
 def test_permission_forms_are_ordered_from_wide_to_exact(command: str, forms: list[str]) -> None:
@@ -84,6 +86,8 @@ def test_a_form_covers_whole_words_in_their_order() -> None:
         (("git", "grep"), "git grep -n open config.py", ("git grep --open-files=sh x", "git grep -nOsh x")),
         (("git", "fetch"), "git fetch origin", ("git fetch --upload-pack=id .", "git fetch --upl id .")),
         (("git", "diff"), "git diff --stat outputs", ("git diff --output=/tmp/x", "git diff --ext-diff")),
+        (("make",), "make -C sub test", ("make --eval='x:;id'", "make -E x")),
+        (("split",), "split -n 3 x", ("split --filter=id x",)),
         (("sort",), "sort -n x", ("sort -no x y", "sort --compress-prog=sh x")),
     ],
 )
