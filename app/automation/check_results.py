@@ -16,6 +16,7 @@ from app.automation.workspace_tree import WorkspaceTree
 from app.copies import replace
 from app.proposals.decide.workspace_versions import CheckedHunkLineRange
 from app.proposals.values.decision_facts import RecordedCheckResult
+from app.sandbox.process import describe_exit
 from app.text.quantities import format_count, join_first
 
 MAX_FINDINGS = 500
@@ -143,7 +144,7 @@ class CheckRunResult(Struct, frozen=True):
         if self.failures is not None:
             number, noun = self.failures
             return format_count(number, "error") if noun == "errors" else f"{number:,} {noun}"
-        return format_count(len(self.findings), "finding") if self.findings else f"exit {self.code}"
+        return format_count(len(self.findings), "finding") if self.findings else describe_exit(self.code)
 
 
 class CoverageReportLine(NamedTuple):

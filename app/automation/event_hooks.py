@@ -18,7 +18,7 @@ from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
 from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import Proposal
 from app.sandbox.environment import configured_program_environment
-from app.sandbox.process import MARKER_VARIABLE, end_process_tree, run_process
+from app.sandbox.process import MARKER_VARIABLE, describe_exit, end_process_tree, run_process
 from app.text.safe_text import escape_unsafe
 
 _MAX_TEXT_CHARACTERS = 20_000
@@ -273,7 +273,7 @@ class _HookQueue:
             return f"was ended after {self._hook.seconds:g} s, its time limit"
         if ended.code:
             last = next((line for line in reversed(output.decode(errors="replace").splitlines()) if line.strip()), "")
-            how = f"failed (exit {ended.code})" if ended.code > 0 else f"was ended by signal {-ended.code}"
+            how = f"failed ({describe_exit(ended.code)})"
             return f"{how}: {last.strip()}" if last else how
         return ""
 

@@ -16,6 +16,7 @@ from app.sandbox.process import (
     Output,
     ProcessResult,
     StartFailed,
+    describe_exit,
     end_process_tree,
     kill_marked_processes,
     run_process,
@@ -272,7 +273,7 @@ class PersistentProcess:
                 code = os.waitstatus_to_exitcode(int(status))
                 if reason := self._limits.describe_reached_limit(limit, code):
                     return f"stopped: {reason}"
-                return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
+                return f"exit code {code}" if code >= 0 else describe_exit(code)
         return "it was killed"
 
 

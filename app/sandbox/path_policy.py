@@ -260,10 +260,12 @@ class PathPolicy:
         if in_ignored:
             # Ignored folders may contain any names, for example the `.git` of a package that was checked out.
             return ""
+        name = path.rpartition("/")[2]
         try:
-            check_path_component(path.rpartition("/")[2])
+            check_path_component(name)
         except UnsafePath as error:
-            return str(error)
+            # The path is listed with the reason.
+            return str(error).removeprefix(f"{name!r} ")
         return ""
 
     def is_tool_cache(self, path: str) -> bool:

@@ -54,6 +54,16 @@ class ProcessResult(Struct, frozen=True):
     """In place: whether it was refused a Unix socket."""
 
 
+def describe_exit(code: int) -> str:
+    """Return how a program ended, by `ProcessResult.code`: `exit 2`, or `ended by signal SIGKILL`."""
+    if code >= 0:
+        return f"exit {code}"
+    try:
+        return f"ended by signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"ended by signal {-code}"
+
+
 class StartFailed(Exception):
     """The program could not be started; the message says why."""
 

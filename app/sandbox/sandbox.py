@@ -397,10 +397,11 @@ class Sandbox:
         )
 
     async def _overlay_problem(self) -> str:
+        printed = bytearray()
         try:
             async with self._open_overlay({_PROBE: FileOrLink(b"", 0o644)}) as run:
                 ended = await run.execute(
-                    ["/bin/sh", "-c", _PROBE_COMMAND], folder=".", seconds=10, output=lambda _: None
+                    ["/bin/sh", "-c", _PROBE_COMMAND], folder=".", seconds=10, output=printed.extend
                 )
                 found = await run.find_changes()
         except SandboxStepFailed as failed:
@@ -411,7 +412,8 @@ class Sandbox:
         except (OSError, StartFailed) as error:
             return str(error)
         if ended.code or [change.path for change in found.touched] != [_PROBE, f"{_PROBE}.2/file"]:
-            return "a layer over this file system does not hold what is written"
+            error_line = printed.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            return "a layer over this file system does not hold what is written" + (error_line and f" ({error_line})")
         return ""
 
 

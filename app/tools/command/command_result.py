@@ -31,6 +31,7 @@ from app.sandbox.confinement import (
     WorkspaceChangesWithWriteBack,
 )
 from app.text.quantities import format_count, join_first
+from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import PermissionRequest, ToolContext, ToolOutput
 from app.tools.base.targets import make_staged_result_json, refusals_as_tool_errors
 
@@ -224,16 +225,17 @@ async def _write_back_ignored(
         answer = await context.confirm(_ignored_request(descriptions, command))
         if not answer.allowed:
             return [
-                _format_note(DISCARDED_LABEL, descriptions)
+                format_path_note_for_model(DISCARDED_LABEL, descriptions, "; ")
             ], f"{DISCARDED_LABEL}: {join_first(descriptions, separator='; ')}"
     report = await run.write_back(paths)
     context.draft.ignored.extend(report.written)
-    notes = [_format_note(IGNORED_FILES_LABEL, [change.summary for change in report.written])]
+    notes = [format_path_note_for_model(IGNORED_FILES_LABEL, [change.summary for change in report.written], "; ")]
     notes += [
         format_path_note_for_model(f"ignored by git, but not all of it could be written, {why}", paths)
         for why, paths in _group_by_reason(report.failed).items()
     ]
-    notes.append(_format_note(LEFT_ON_DISK_LABEL, [f"{path}: {why}" for path, why in report.skipped.items()]))
+    skipped = [f"{path}: {why}" for path, why in report.skipped.items()]
+    notes.append(format_path_note_for_model(LEFT_ON_DISK_LABEL, skipped, "; "))
     if report.kept_folder is not None:
         notes.append(f"[{_KEPT_IN_FOLDER} {report.kept_folder}, at the same paths]")
     summary = (
@@ -242,10 +244,6 @@ async def _write_back_ignored(
         f"{_KEPT_IN_FOLDER} {report.kept_folder}" if report.kept_folder else "",
     )
     return notes, ", ".join(filter(None, summary))
-
-
-def _format_note(label: str, items: Sequence[str]) -> str:
-    return f"[{label}: {join_first(items, _MAX_NAMED_PATHS, '; ')}]" if items else ""
 
 
 def _group_by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
@@ -354,11 +352,11 @@ def _add_notes(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput
     return replace(output, text=text, summary=", ".join(filter(None, (output.summary, summary))))
 
 
-def format_path_note_for_model(label: str, names: Sequence[str]) -> str:
+def format_path_note_for_model(label: str, items: Sequence[str], separator: str = ", ") -> str:
     """Return a line for the model about these paths; empty if there are none."""
-    if not names:
+    if not items:
         return ""
-    return f"[{label}: {join_first(names, _MAX_NAMED_PATHS)}]"
+    return f"[{label}: {escape_unsafe(join_first(items, _MAX_NAMED_PATHS, separator), keep='')}]"
 
 
 PLATFORM: str = sys.platform

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from app.copies import replace
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import PathChange
 from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
-from app.sandbox.process import ProcessResult, StartFailed
+from app.sandbox.process import ProcessResult, StartFailed, describe_exit
 from app.tools.base.contract import PermissionRequest, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import normalize_workspace_path, os_errors_as_tool_errors
 from app.tools.command.command_result import (
@@ -156,7 +155,7 @@ class _OutputCollector:
         if ended.timed_out:
             state, summary = f"stopped after {limit} s, its time limit", "timed out"
         elif ended.code < 0:
-            state = summary = f"ended by signal {_signal_name(-ended.code)}"
+            state = summary = describe_exit(ended.code)
         else:
             state, summary = f"exit code {ended.code}", f"exit {ended.code}"
         head = f"[{state}; {ended.seconds:.1f} s]"
@@ -196,10 +195,3 @@ def find_command_shell(root: Path) -> list[str]:
     if bash and Path(bash).is_absolute() and not Path(bash).resolve().is_relative_to(root):
         return [bash, "--noprofile", "--norc", "-c"]
     return ["/bin/sh", "-c"]
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

@@ -55,6 +55,7 @@ async def test_a_check_sees_only_its_proposal_and_those_below_it(runtime: OpenWo
     assert result.before is not None
     assert result.outcome.output == "a2\nb1\nc0\n"
     assert result.before.output == "a1\nb1\nc0\n"
+    assert (await checked(runtime, second, "kill -9 $$")).verdict == "ended by signal SIGKILL, failed before"
 
 
 async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: OpenWorkspace) -> None:

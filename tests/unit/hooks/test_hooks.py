@@ -75,7 +75,7 @@ def test_a_hook_gets_no_key_and_paths_that_are_not_utf_8_escaped(tmp_path: Path)
     ("run", "said"),
     [
         ("echo out; echo 'no \033[31m such host' >&2; exit 3", "failed (exit 3): no ␛[31m such host"),
-        ("kill -9 $$", "ended by signal 9"),
+        ("kill -9 $$", "failed (ended by signal SIGKILL)"),
         ("exec /no/such/program", "failed (exit 127)"),
     ],
 )

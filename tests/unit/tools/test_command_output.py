@@ -174,6 +174,12 @@ async def test_files_that_are_too_large_are_left_out_and_named(
     assert allowed.draft.held == {"a": b"1\n", "c": b"3\n"}
 
 
+async def test_names_that_no_tool_may_use_are_listed_once_on_one_line(allowed: Bench) -> None:
+    output = await allowed.call("run_command", command="mkdir -p sub/.git; echo x > sub/.git/x; echo x > 'a\nb'")
+    assert "[not kept: a␊b: has control characters, sub/.git" in output.text
+    assert "belongs to git; tools don't touch it]" in output.text and "'.git'" not in output.text
+
+
 @pytest.mark.layer
 async def test_files_changed_by_another_process_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
