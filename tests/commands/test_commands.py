@@ -140,7 +140,7 @@ def test_a_store_failure_during_an_approval_restores_every_file(
     )
     database.commit()
     line = refused(signoff("approve", "P1"), 3)
-    assert "P1 was not applied, every file is as it was" in line
+    assert "The approval of P1 failed, every file is as it was" in line
     assert "disk is full" in line
     assert [path.name for path in workspace.iterdir()] == ["notes.txt"]
     assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"

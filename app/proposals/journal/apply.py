@@ -66,9 +66,7 @@ class JournalApplier:
         try:
             record = self._store.open_journal_record(record)
         except Exception as error:
-            raise ApplyFailed(
-                f"{record.proposal} was not applied, nothing has changed: {describe_os_error(error)}."
-            ) from error
+            raise _failure_without_changes(record, error) from error
         touched: set[str] = set()
         swapped_out: dict[str, LstatResult] = {}
         try:
@@ -158,7 +156,21 @@ class JournalApplier:
         # If even this fails, the next start finds every file as before and closes the record.
         with suppress(Exception):
             self._store.close_journal_record(record.model_copy(update={"state": "rolled_back"}), before)
-        return ApplyFailed(" ".join((f"{record.proposal} was not applied, every file is as it was: {why}.", *kept)))
+        return ApplyFailed(" ".join((f"{_operation_name(record)} failed, every file is as it was: {why}.", *kept)))
+
+
+def _failure_without_changes(record: JournalRecord, error: Exception) -> ApplyFailed:
+    return ApplyFailed(f"{_operation_name(record)} failed, nothing has changed: {describe_os_error(error)}.")
+
+
+def _operation_name(record: JournalRecord) -> str:
+    """Return the decision that a record carries out: `The undo of P7`."""
+    name: str = "approval" if record.action == "apply" else record.action
+    with suppress(ValueError):
+        last = Proposal.model_validate_json(record.after_proposal).last
+        if record.action == "apply" and last is not None and last.decision == "denied":
+            name = "denial"
+    return f"The {name} of {record.proposal}"
 
 
 def describe_os_error(error: BaseException) -> str:
@@ -169,7 +181,6 @@ def describe_os_error(error: BaseException) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
-_ACTION_NAMES = {"apply": "approval", "undo": "undo", "redo": "redo"}
 _MAX_NAMED_PATHS = 5
 
 
@@ -201,7 +212,7 @@ def remove_crash_leftovers(store: ProposalStore, rollback: JournalRollback) -> l
 
 
 def _finish_record(store: ProposalStore, rollback: JournalRollback, record: JournalRecord) -> str:
-    name = f"The {_ACTION_NAMES[record.action]} of {record.proposal}"
+    name = _operation_name(record)
     try:
         record = rollback.drop_lost_identities(record)
         if rollback.is_carried_out(record):
@@ -284,9 +295,7 @@ def check_record_and_add_identities(
         if needed > (free := filesystem.free_bytes()):
             raise _Unfit(f"the disk is full: {needed:,} bytes are needed, {free:,} are free; make room first")
     except (_Unfit, OSError, WorkspaceError) as error:
-        raise ApplyFailed(
-            f"{record.proposal} was not applied, nothing has changed: {describe_os_error(error)}."
-        ) from error
+        raise _failure_without_changes(record, error) from error
     entries = tuple(entry.model_copy(update={"found": identities.get(entry.path)}) for entry in record.entries)
     return record.model_copy(update={"entries": entries})
 

@@ -97,16 +97,22 @@ def test_a_failing_store_or_preflight_is_reported_and_nothing_has_changed(
     proposal = site.edit("a.txt", ("one", "two"))
     with monkeypatch.context() as broken:
         broken.setattr(os, "statvfs", lambda _: pull_the_cable())
-        with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: input/output error"):
+        with pytest.raises(ApplyFailed, match="The approval of P1 failed, nothing has changed: input/output error"):
             site.service.approve(proposal.id)
     failing(site, "open_journal_record")
-    with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: the database is locked"):
+    with pytest.raises(ApplyFailed, match="The approval of P1 failed, nothing has changed: the database is locked"):
         site.service.approve(proposal.id)
     assert site.tree() == {"a.txt": (b"one\n", 0o644)} and site.store.journal_records() == []
     failing(site, "save_proposal", error=OSError(errno.EIO, os.strerror(errno.EIO)))
     with pytest.raises(DiskFailed, match="The disk can't be used: input/output error; nothing has changed"):
         site.service.deny(proposal.id)
     assert site.service.get(proposal.id).state is ProposalState.PENDING
+    failing(site)
+    site.service.approve(proposal.id)
+    failing(site, "open_journal_record")
+    with pytest.raises(ApplyFailed, match="The undo of P1 failed, nothing has changed"):
+        site.service.undo(proposal.id)
+    assert site.tree() == {"a.txt": (b"two\n", 0o644)}
 
 
 @pytest.mark.parametrize("action", ["approve", "undo"])

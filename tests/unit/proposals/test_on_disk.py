@@ -258,7 +258,7 @@ def test_failed_revert_is_not_credited_to_a_later_decision(bench: Make) -> None:
             raise RuntimeError("the database is locked")
 
     store.before_write = fail
-    with pytest.raises(ApplyFailed):
+    with pytest.raises(ApplyFailed, match="The denial of P1 failed, every file is as it was"):
         site.service.deny(name)
     site.service.approve(name)
     again = site.service.undo(name).proposal
