@@ -165,7 +165,9 @@ def _list_hunks(proposal: ProposalWithHunksJson) -> None:
         for words in file.notes:
             print_line(f"· {words}")
         for hunk in file.hunks:
-            print_line(f"hunk {hunk.number}, {hunk.state}: {hunk.header}")
+            # A decided hunk of a file that still waits has no lines any more.
+            place = f": {hunk.header}" if hunk.removed or hunk.added else ""
+            print_line(f"hunk {hunk.number}, {hunk.state}{place}")
             for mark, lines in (("-", hunk.removed), ("+", hunk.added)):
                 for line in lines:
                     print_line(f"{mark}{line}")

@@ -219,6 +219,8 @@ def test_listed_hunk_numbers_fit_approve_and_others_are_wrong_usage(signoff: Run
     assert "signoff show P1 --hunks" in refused(signoff("approve", "P1", "--hunks", "7"), 2)
     for hunks in ("3", "0", "x", "1,", "2-1", "1-9", "", "9" * 5_000, f"1-{'9' * 5_000}", "0" * 4_999 + "9"):
         assert len(refused(signoff("approve", "P1", "--hunks", hunks), 2)) < 200
+    signoff("approve", "P1", "--hunks", "2")
+    assert signoff("show", "P1", "--hunks").stdout.splitlines()[-1] == "hunk 2, applied"
 
 
 def test_an_impossible_decision_exits_with_3(signoff: Run, workspace: Path) -> None:
