@@ -13,6 +13,7 @@ from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.proposal_staging import comparable_change_results, make_file_changes
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import EditReport, FileOperation, MatchLevel
+from app.proposals.values.pending_paths import format_proposal_ids
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink, PathChange
@@ -145,19 +146,27 @@ def apply_patch_text(
     try:
         return draft.apply_patch(patch)
     except (EditRefused, WorkspaceError) as error:
-        if name := _find_equivalent_proposal(store, disk_draft(), patch):
+        same_changes, pending = _find_pending_on_files_of(store, disk_draft(), patch)
+        if same_changes:
             raise PatchRefused(
-                f"{name} is already pending with the same changes; `signoff show {name}` shows it."
+                f"{same_changes} is already pending with the same changes; `signoff show {same_changes}` shows it."
             ) from error
         if changes := _find_applied_changes(disk_draft(), patch):
             raise PatchAlreadyApplied(changes, patch) from error
+        if pending:
+            raise PatchRefused(
+                f"The patch was not staged: it fits the disk, but not the changes of {format_proposal_ids(pending)}, "
+                f"still pending; decide {pending[0]} first."
+            ) from error
         raise PatchRefused(f"The patch was not staged: {_first_sentence(error)}") from error
     except OSError as error:
         raise PatchRefused(f"The patch was not staged: {describe_os_error(error)}.") from error
 
 
-def _find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedPatch) -> str:
-    """Return the id of the pending proposal that makes the same changes as a patch; empty if there is none.
+def _find_pending_on_files_of(store: ProposalStore, draft: Draft, patch: ParsedPatch) -> tuple[str, list[str]]:
+    """Return the pending proposal that makes the same changes as a patch, and all that are related to its files.
+
+    Nothing is returned if the patch does not fit the disk.
 
     Args:
         draft: An empty draft over the disk alone; the patch is applied to it.
@@ -165,10 +174,10 @@ def _find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedP
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.apply_patch(patch)
         wanted = comparable_change_results(make_file_changes(ContentStore(store), draft.changed_paths))
-        for proposal in related_pending_proposals(store, draft.changed_paths.keys()):
-            if comparable_change_results(proposal.files) == wanted:
-                return proposal.id
-    return ""
+        related = related_pending_proposals(store, draft.changed_paths.keys())
+        same = next((each.id for each in related if comparable_change_results(each.files) == wanted), "")
+        return same, [each.id for each in related]
+    return "", []
 
 
 def _first_sentence(error: Exception) -> str:

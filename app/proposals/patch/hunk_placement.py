@@ -256,7 +256,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
         return b"", _doubtful_matches(patch)
     if not patch.hunks:
         return document.data, ()
-    document.check_editable()
+    document.check_editable(patch.path)
     trusted = matches_long_blob_id_prefix(document.data, patch.old_blob)
     if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
         document = Document(document.data, verbatim=not document.is_utf16)

@@ -177,23 +177,19 @@ class Document:
         """Return whether the last line ends in a newline; True for an empty file."""
         return self.data == self.byte_order_mark or self.endings[-1] != ""
 
-    def check_editable(self) -> None:
+    def check_editable(self, name: str = "The file") -> None:
         """Raise NotEditable for a binary file and for one over the limits."""
         if len(self.data) > MAX_BYTES:
-            raise NotEditable(
-                f"The file has {len(self.data):,} bytes; files over {MAX_BYTES:,} bytes are not edited."
-            )
+            raise NotEditable(f"{name} has {len(self.data):,} bytes; files over {MAX_BYTES:,} bytes are not edited.")
         if self.is_binary:
-            raise NotEditable(
-                "The file is binary; it can be replaced, renamed or deleted as a whole, but not edited."
-            )
+            raise NotEditable(f"{name} is binary; it can be replaced, renamed or deleted as a whole, but not edited.")
         # Count line feeds in the bytes first, so that a file with too many lines is never split. UTF-16 has at most
         # as many.
         count = self.data.count(b"\n") + (not self.data.endswith(b"\n"))
         if self.is_utf16 and count > MAX_LINES:
             count = len(self.lines)
         if count > MAX_LINES:
-            raise NotEditable(f"The file has {count:,} lines; files over {MAX_LINES:,} lines are not edited.")
+            raise NotEditable(f"{name} has {count:,} lines; files over {MAX_LINES:,} lines are not edited.")
 
     def encode_text(self, text: str) -> bytes:
         """Return the bytes of `text` in this file's encoding, without an ending; raise NotEditable if it has none.

@@ -32,6 +32,7 @@ def test_a_patch_creates_or_changes_a_file_or_is_refused_in_one_line(bench: Make
         ("a.txt", "@@ -1 +1 @@\n-old\n+old\n", r"The part for a\.txt changes nothing"),
         ("large.txt", "@@ -1 +1 @@\n-old\n+new\n", r"The patch was not staged: .*"),
         # Its lines are found with other blanks alone: a denial would not take back what the patch made.
+        ("tool", "@@ -1 +1 @@\n-old\n+new\n", "tool is binary; it can be replaced"),
         ("near.txt", "@@ -1,3 +1,3 @@\n one\n-zwei\n+two\n three\n", "The patch was not staged"),
     ):
         with pytest.raises(PatchRefused, match=why):
@@ -112,6 +113,8 @@ def test_a_patch_that_waits_already_is_not_staged_twice(bench: Make) -> None:
     site.edit("a.txt", ("line 8", "eight"))
     with pytest.raises(PatchRefused, match=f"{first.id} is already pending with the same changes"):
         site.service.stage_patch(patch)
+    with pytest.raises(PatchRefused, match="fits the disk, but not the changes of P1, P2, still pending; decide P1"):
+        site.service.stage_patch(patch.replace("three", "drei"))
 
 
 @pytest.mark.timeout(30)
