@@ -118,8 +118,6 @@ class OpenWorkspace:
     dirs: AppDirs
     workspace: Workspace
     database: Database
-    name: str
-    """Name of the workspace in the store."""
     signal: DatabaseChangeSignal
     flags: Mapping[str, Any] = field(default_factory=dict)
     """Settings from the command line."""
@@ -141,6 +139,11 @@ class OpenWorkspace:
 
     def __post_init__(self) -> None:
         self.hook_dispatcher = HookDispatcher(self.workspace.root, self.environment, self._hooks_in_force)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the workspace in the store."""
+        return self.workspace.name
 
     @property
     def configuration(self) -> "Configuration":
@@ -460,12 +463,11 @@ def open_workspace(
         raise StorageError(f"{root} is not a folder; give the workspace to open.")
     dirs = find_app_dirs()
     workspace = Workspace(root, off_limits=(dirs.state, dirs.config))
-    name = str(workspace.root).encode("utf-8", "backslashreplace").decode("utf-8")
     database = Database(dirs.database)
     try:
-        signal = DatabaseChangeSignal(dirs.signals, name)
+        signal = DatabaseChangeSignal(dirs.signals, workspace.name)
         dirs.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
-        runtime = OpenWorkspace(dirs, workspace, database, name, signal, flags or {}, environment)
+        runtime = OpenWorkspace(dirs, workspace, database, signal, flags or {}, environment)
         if misplaced := dirs.misplaced_config_file:
             from app.config.settings import ConfigError
 

@@ -131,8 +131,9 @@ class Workspace:
     """
 
     def __init__(self, root: Path, *, off_limits: Collection[Path] = (), read_limit: int = READ_LIMIT) -> None:
-        self._given_root = root.absolute()
         try:
+            # Both fail if the current folder was deleted.
+            self._given_root = root.absolute()
             self.root = root.resolve(strict=True)
         except OSError as error:
             raise WorkspaceError(f"{root} can't be opened: {error.strerror}") from error
@@ -148,6 +149,11 @@ class Workspace:
             *_paths_inside(self.root, (Path(os.path.realpath(path)) for path in off_limits)),
             *self._kernel_paths,
         )
+
+    @property
+    def name(self) -> str:
+        """Return the path of the root as the store has it: valid Unicode, with other bytes escaped."""
+        return str(self.root).encode("utf-8", "backslashreplace").decode()
 
     def close(self) -> None:
         """End every walk, from any thread: each raises WorkspaceClosedDuringWalk at its next entry."""

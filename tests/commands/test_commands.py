@@ -446,6 +446,23 @@ def test_a_missing_folder_is_named(signoff: Run) -> None:
         assert "nowhere is not a folder" in refused(signoff(*words.split(), "--workspace", "nowhere"), 2)
 
 
+def test_a_folder_whose_name_is_not_utf8_can_be_used(signoff: Run, tmp_path: Path) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.mkdir(folder)
+    (Path(folder) / "notes.txt").write_text("one\ntwo\nthree\n")
+    assert document(signoff("stage", "-", "--json", "--workspace", folder, stdin=PATCH))["id"] == "P1"
+    assert signoff("approve", "P1", "--force", "--workspace", folder).returncode == 0
+    assert (Path(folder) / "notes.txt").read_text() != "one\ntwo\nthree\n"
+
+
+def test_a_deleted_current_folder_is_named(workspace: Path, tmp_path: Path) -> None:
+    line = f"mkdir gone; cd gone; rmdir ../gone; exec {shlex.join(signoff_command())} proposals"
+    environment = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")}
+    done = subprocess.run(["bash", "-c", line], cwd=workspace, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "signoff: . can't be opened: No such file or directory\n"
+
+
 def test_a_refusal_is_one_line_or_one_json_document(signoff: Run) -> None:
     for words, code in (
         ("approve P9", 3),

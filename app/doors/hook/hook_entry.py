@@ -151,16 +151,15 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ho
     database = Database(where.database)
     try:
         opened = Workspace(root, off_limits=(where.state, where.config))
-        name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
-        signal = DatabaseChangeSignal(where.signals, name)
-        door = HookContext(opened, CapturedEditStore(database, name, signal), options, where.config_file)
+        signal = DatabaseChangeSignal(where.signals, opened.name)
+        door = HookContext(opened, CapturedEditStore(database, opened.name, signal), options, where.config_file)
         until = agent.began + options.wait if options.wait else 0.0
         answer = stage_edit_or_answer_call(door, call)
         while answer.unread and until > time.monotonic():
             from app.doors.agent_decisions import wait_until_lines_are_read
 
             wait_until_lines_are_read(
-                SeenLinesStore(database, name, signal), signal, door.unread_limit, until - time.monotonic()
+                SeenLinesStore(database, opened.name, signal), signal, door.unread_limit, until - time.monotonic()
             )
             answer = stage_edit_or_answer_call(door, call)
         answer = _add_decision(door, call, answer, until)

@@ -83,7 +83,7 @@ def stage_draft(
         changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
     if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
         summary = _make_patch_summary(changes, without)
-    proposal = _make_proposal(draft, changes, str(proposals.workspace.root), summary)
+    proposal = _make_proposal(draft, changes, proposals.workspace.name, summary)
     proposal = proposal.model_copy(update={"recipe": recipe, "left_out": tuple(left_out)})
     if old:
         successor = {"supersedes": old.id, "version": old.version + 1}
