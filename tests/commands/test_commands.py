@@ -447,12 +447,12 @@ def test_a_missing_folder_is_named(signoff: Run) -> None:
 
 
 def test_a_folder_whose_name_is_not_utf8_can_be_used(signoff: Run, tmp_path: Path) -> None:
-    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
-    os.mkdir(folder)
-    (Path(folder) / "notes.txt").write_text("one\ntwo\nthree\n")
-    assert document(signoff("stage", "-", "--json", "--workspace", folder, stdin=PATCH))["id"] == "P1"
-    assert signoff("approve", "P1", "--force", "--workspace", folder).returncode == 0
-    assert (Path(folder) / "notes.txt").read_text() != "one\ntwo\nthree\n"
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    (folder / "notes.txt").write_text("one\ntwo\nthree\n")
+    assert document(signoff("stage", "-", "--json", "--workspace", str(folder), stdin=PATCH))["id"] == "P1"
+    assert signoff("approve", "P1", "--force", "--workspace", str(folder)).returncode == 0
+    assert (folder / "notes.txt").read_text() != "one\ntwo\nthree\n"
 
 
 def test_a_deleted_current_folder_is_named(workspace: Path, tmp_path: Path) -> None:
