@@ -122,14 +122,16 @@ def remove_signoff_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def add_git_settings_for_overlay(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment, changed so that git on an overlay ignores inodes and doesn't refresh its index.
+    """Return the environment, changed so that git works on an overlay.
 
-    git then doesn't refresh the index, and compares only sizes and times of files, because an overlay changes inodes.
+    git then finds a repository above the workspace, where the overlay ends, and doesn't refresh the index. It compares
+    only sizes and times of files, because an overlay changes inodes.
     """
     count = environment.get("GIT_CONFIG_COUNT", "0")
     number = int(count) if count.isdecimal() else 0
     return {
         **environment,
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_CONFIG_COUNT": str(number + 1),
         f"GIT_CONFIG_KEY_{number}": "core.checkStat",

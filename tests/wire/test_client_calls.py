@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from app.conversation.payload.tool_calls import malformed_call_reason
 from app.llm.values.requests_and_updates import CallProgress
 from tests.wire.driving import client_of, complete, response, updates_of
 from tests.wire.replies import DONE, Call, call_delta, chunk, stream
@@ -123,6 +124,8 @@ async def test_invalid_arguments_are_reported_to_the_model(server: WireServer, r
     bad, good = completed.calls
     assert bad.arguments is None and complaint in bad.invalid
     assert bad.raw_arguments == raw
+    reason = malformed_call_reason(bad)
+    assert reason.startswith("Not run. The ") and ".." not in reason
     assert good.arguments == {"path": "a"} and not good.invalid
 
 

@@ -218,7 +218,7 @@ def malformed_call_reason(call: ReceivedToolCall) -> str:
     """Return why a received call cannot run; empty if it can."""
     if not call.invalid and call.arguments is not None:
         return ""
-    return f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
+    return f"Not run. {call.invalid or 'The arguments are not a JSON object.'} Send the call again, whole."
 
 
 def _not_started_reason(call: ToolCall, circumstances: MissingResultCircumstances) -> str:

@@ -112,6 +112,25 @@ async def test_overlay_is_used_wherever_it_can_be_mounted_and_holds_what_is_writ
     assert "mkdir" in probe.why_not
 
 
+@pytest.mark.layer
+@pytest.mark.usefixtures("ordinary_user")
+async def test_an_unwritable_workspace_gets_an_overlay_too(root: Path, tmp_path: Path) -> None:
+    root.chmod(0o555)
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=())
+    assert (await sandbox.probe()).mode is SandboxMode.OVERLAY
+    async with sandbox.open_run({}) as run:
+        assert "denied" in await printed(run, "echo x > new")
+
+
+@pytest.mark.layer
+async def test_git_finds_the_repository_above_the_workspace(root: Path, tmp_path: Path) -> None:
+    (root / "sub").mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    sandbox = Sandbox(Workspace(root / "sub"), tmp_path / "runs", own_folders=(), modes=[SandboxMode.OVERLAY])
+    async with sandbox.open_run({}) as run:
+        assert await printed(run, "echo x > new; git status --short new") == "?? new\n"
+
+
 async def test_the_mode_is_chosen_by_what_works(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
     probe = await chosen(root, tmp_path / "file", *SandboxMode)
