@@ -124,8 +124,8 @@ def remove_signoff_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
 def add_git_settings_for_overlay(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment, changed so that git works on an overlay.
 
-    git then finds a repository above the workspace, where the overlay ends, and doesn't refresh the index. It compares
-    only sizes and times of files, because an overlay changes inodes.
+    git then finds a repository above the workspace, where the overlay ends, and doesn't refresh the index. It
+    compares only sizes and times of files, because an overlay changes inodes.
     """
     count = environment.get("GIT_CONFIG_COUNT", "0")
     number = int(count) if count.isdecimal() else 0

@@ -418,7 +418,9 @@ class Sandbox:
 
 
 _PROBE = ".signoff-probe"
-_PROBE_COMMAND = f"chmod u+w .; mkdir {_PROBE}.1 && echo > {_PROBE}.1/file && mv {_PROBE}.1 {_PROBE}.2 && echo > {_PROBE}"
+_PROBE_COMMAND = (
+    f"chmod u+w .; mkdir {_PROBE}.1 && echo > {_PROBE}.1/file && mv {_PROBE}.1 {_PROBE}.2 && echo > {_PROBE}"
+)
 _NO_NAMESPACES = "the system does not let users make namespaces"
 _REASON_BY_STEP = {
     "namespaces": _NO_NAMESPACES,
