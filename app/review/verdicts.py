@@ -91,6 +91,8 @@ def describe_proposal_state_in_review(proposal: Proposal) -> str:
 ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]
 
 
+COMPARES_VERSIONS_MESSAGE = "This compares two versions; go back to the diff to decide."
+
 _MAX_QUOTED_CHARACTERS = 48
 """Maximum characters of the user's unsent words that a question quotes."""
 
@@ -150,7 +152,7 @@ def judge_approval(
             f"{proposal.id} is stale and cannot be approved: {proposal.reason or 'the files changed'}"
         )
     if compares_versions:
-        return ActionRefused("This compares two versions; go back to the diff to decide.")
+        return ActionRefused(COMPARES_VERSIONS_MESSAGE)
     if not is_diff_shown:
         return ActionRefused("The diff isn't on screen yet.")
     selection = state.hunk_exclusions.approval_selection(proposal)

@@ -50,6 +50,22 @@ async def test_early_misplaced_and_repeated_keys_decide_nothing() -> None:
         assert len(app.posted) == 1
 
 
+async def test_a_key_without_a_hunk_or_line_at_the_cursor_says_so() -> None:
+    moved = file_diff("c.txt", "same\n", "same\n", old_path="b.txt")
+    async with reviewing(proposed(small()[1][0], moved)) as (app, pilot):
+        for row, text in (
+            (0, "No hunk is at the cursor; ] goes to the next one."),
+            (-1, "decided with the proposal"),
+        ):
+            app.review.view.cursor.move_to(row % app.review.view.layout_rows.row_count)
+            for key in ("space", "x"):
+                await pilot.press("c")
+                assert "A comment is on a line; move to one." in app.text()
+                await app.press_later(key)
+                assert text in app.text(), key
+        assert app.posted == []
+
+
 async def test_decision_keys_do_nothing_right_after_the_proposal_appeared() -> None:
     app = ReviewApp(small(), small("P2", state=ProposalState.APPLIED))
     app.review.state.last_decided = "P2"

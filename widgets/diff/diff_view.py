@@ -111,6 +111,9 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
 
         line: SourceLinePosition
 
+    class NoLineToComment(Message):
+        """The user wants to comment, but the cursor is not on a line."""
+
     class AskWanted(Message):
         """The user wants to ask about the hunk, or to see its thread."""
 
@@ -584,9 +587,9 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     # Requests to the pane
 
     def action_comment(self) -> None:
-        line = self.cursor.source_line
-        if line is not None and self._accepts_comments:
-            self.post_message(self.CommentWanted(line))
+        if self._accepts_comments:
+            line = self.cursor.source_line
+            self.post_message(self.NoLineToComment() if line is None else self.CommentWanted(line))
 
     @property
     def _accepts_comments(self) -> bool:

@@ -25,10 +25,11 @@ from app.keys.keymap import effective_keys, key_display_name
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
-from app.proposals.values.models import FileDiff, HunkState, Proposal
+from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
 from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import ReviewFeedback, UnfinishedReview
 from app.review.verdicts import (
+    COMPARES_VERSIONS_MESSAGE,
     can_ask_model_to_redo_stale_proposal,
     judge_approval,
     judge_approve_all,
@@ -72,6 +73,7 @@ _EXTRA_DIM_SECONDS = 0.05
 _DIFF_ACTIONS = frozenset(action.handler for action in actions_of_scopes("diff"))
 _FIELD_CLOSED_MESSAGE = "The field was closed just now. Press the key again."
 """Shown when the user keeps typing after a field was closed; these keys decide nothing."""
+_WHOLE_FILE_MESSAGE = "This file is decided with the proposal as a whole."
 _MAX_PAINT_WAIT_SECONDS = 1.0
 """Maximum seconds to wait for the painted screen before a command from the palette runs."""
 
@@ -522,6 +524,10 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         else:
             self.approval_pane.show_outcome(safe_content("Everything that would be written has been on screen."))
 
+    @on(DiffView.NoLineToComment)
+    def _explain_comment_key(self) -> None:
+        self.show_notice("A comment is on a line; move to one.")
+
     @on(DiffView.NoteClicked)
     def _toggle_note(self, event: DiffView.NoteClicked) -> None:
         if event.key == AUTHOR_TEXT_KEY:
@@ -717,10 +723,28 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Deny only the hunk at the cursor."""
         if not self._accepts_decision_key():
             return
-        proposal, hunk = self._proposal_open_to_choice, self.view.cursor.hunk
-        is_pending = hunk is not None and hunk.state is HunkState.PENDING
-        if proposal and hunk and is_pending and self.preview.is_showing_approvable_diff(proposal):
+        proposal = self._proposal_open_to_choice
+        if (
+            (hunk := self._pending_hunk_at_cursor())
+            and proposal
+            and self.preview.is_showing_approvable_diff(proposal)
+        ):
             self.verdict_handler.deny_hunk(proposal, hunk.id)
+
+    def _pending_hunk_at_cursor(self) -> Hunk | None:
+        """Return the pending hunk at the cursor; if there is none, show a notice."""
+        view, hunk = self.view, self.view.cursor.hunk
+        if self.preview.comparing:
+            self.show_notice(COMPARES_VERSIONS_MESSAGE)
+        elif view.diffs and not view.diffs[view.cursor.file_index].change.hunks:
+            self.show_notice(_WHOLE_FILE_MESSAGE)
+        elif hunk is None:
+            self.show_notice(f"No hunk is at the cursor; {self.key_of_action('next_hunk')} goes to the next one.")
+        elif hunk.state is not HunkState.PENDING:
+            self.show_notice(f"Hunk {hunk.number:,} is decided.")
+        else:
+            return hunk
+        return None
 
     def action_allow_session(self) -> None:
         """Allow the request and everything that matches the shown form (else only the same call) in this session."""
@@ -854,9 +878,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             return
         if self.view.line_selection.start is not None:
             self.show_notice("No changed line is picked.")
-            return
-        hunk = self.view.cursor.hunk
-        if hunk is not None:
+        elif (hunk := self._pending_hunk_at_cursor()) is not None:
             self._toggle_hunks([hunk.id])
 
     def action_toggle_file(self) -> None:
@@ -864,7 +886,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if self.view.diffs:
             change = self.view.diffs[self.view.cursor.file_index].change
             if not change.hunks:
-                self.show_notice("This file is decided with the proposal as a whole.")
+                self.show_notice(_WHOLE_FILE_MESSAGE)
             self._toggle_hunks([hunk.id for hunk in change.hunks])
 
     @on(DiffView.HunkClicked)
