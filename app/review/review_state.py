@@ -157,11 +157,6 @@ class FeedbackDrafts:
             restored = [UnsentComment.from_comment(comment) for comment in words.comments]
             comments[:] = sorted({*comments, *restored}, key=lambda item: (item.path, item.line))
 
-    def mark_sent(self, key: str, words: ReviewFeedback) -> None:
-        """Remember the feedback that was sent to the model with a decision."""
-        if words.comments:
-            self.sent[key] = (*self.sent.get(key, ()), *words.comments)
-
 
 def _leaves_nothing_pending(proposal: Proposal, hunks: Collection[str]) -> bool:
     """Return whether nothing of a proposal stays pending once these hunks are decided."""
@@ -288,19 +283,19 @@ class OriginFilter:
         """All proposals, listed or not, by id."""
         self.told_apart: frozenset[str] = frozenset()
         """Labels that rows show: all labels if several origins wait, else all except signoff's own."""
-        self._labels: tuple[str, ...] = ()
+        self.waiting_labels: list[str] = []
         """Labels of the waiting proposals, sorted."""
 
     def filter_listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """Return the listed proposals; if no proposal of the chosen origin waits, list all again."""
         self.everything = {proposal.id: proposal for proposal in proposals}
-        waiting_labels = {proposal.origin.label for proposal in self.everything.values() if proposal.state.is_pending}
-        all_labels = {proposal.origin.label for proposal in self.everything.values()}
-        self._labels = tuple(sorted(waiting_labels))
-        self.told_apart = frozenset(all_labels if len(waiting_labels) > 1 else all_labels - {_OWN_LABEL})
-        if self.only not in waiting_labels:
+        proposals = self.everything.values()
+        self.waiting_labels = sorted({item.origin.label for item in proposals if item.state.is_pending})
+        all_labels = {item.origin.label for item in proposals}
+        self.told_apart = frozenset(all_labels if self.has_several_origins else all_labels - {_OWN_LABEL})
+        if self.only not in self.waiting_labels:
             self.only = ""
-        return [proposal for proposal in self.everything.values() if self._is_of_listed_origin(proposal)]
+        return [proposal for proposal in proposals if self._is_of_listed_origin(proposal)]
 
     @property
     def hidden_count(self) -> int:
@@ -313,12 +308,7 @@ class OriginFilter:
     @property
     def has_several_origins(self) -> bool:
         """Return whether there is more than one origin."""
-        return len(self._labels) > 1
-
-    def select_next(self) -> None:
-        """Select the next origin; after the last one, select all."""
-        labels = ("", *self._labels)
-        self.only = labels[(labels.index(self.only) + 1) % len(labels)]
+        return len(self.waiting_labels) > 1
 
     def _is_of_listed_origin(self, proposal: Proposal) -> bool:
         return self.only in ("", proposal.origin.label)
@@ -441,7 +431,8 @@ class ReviewQueueState:
 
     def list_next_origin(self) -> None:
         """List only the next origin; after the last one, all again."""
-        self.origins.select_next()
+        labels = ("", *self.origins.waiting_labels)
+        self.origins.only = labels[(labels.index(self.origins.only) + 1) % len(labels)]
         self.update_proposals(self.origins.everything.values())
 
     @property

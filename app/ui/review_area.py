@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.message import Message
 
@@ -69,17 +69,11 @@ class ReviewArea(Column):
     def compose(self) -> ComposeResult:
         yield self.review
 
+    @on(events.Key)
+    @on(events.MouseDown)
     def keep_user_focus(self) -> None:
         """Keep the focus in the review after the last decision: the user is active here."""
         self._actions.after_decision.stay_in_review()
-
-    def on_key(self) -> None:
-        """Keep the focus in the review: the user types here."""
-        self.keep_user_focus()
-
-    def on_mouse_down(self) -> None:
-        """Keep the focus in the review: the user clicks here."""
-        self.keep_user_focus()
 
     def apply_settings(self, settings: "Settings") -> None:
         """Apply the settings that changed since the last call; choices that the user made by key stay."""

@@ -325,7 +325,7 @@ class Workbench(Screen[None]):
 
         def apply_change(review: "ReviewPane") -> None:
             change(review)
-            self.chat.status_line.show_waiting_permissions(review.open_permission_count)
+            self.chat.status_line.show_waiting_permissions(len(review.state.permissions.asked))
 
         self.call_when_review_mounted(apply_change)
 

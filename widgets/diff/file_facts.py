@@ -18,6 +18,7 @@ from app.proposals.values.models import (
     ProposalState,
 )
 from app.proposals.values.origin import OriginKind
+from app.text.quantities import format_count
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.display_cells import display_text
 from widgets.diff.render_context import RenderContext
@@ -41,7 +42,7 @@ def misleading_text_warning_notes(changes: Iterable[FileChange]) -> Iterator[Not
     for path, warning in warnings[:_MAX_WARNINGS]:
         yield NoteRow(-1, f"{path}: {warning}", "warning")
     if len(warnings) > _MAX_WARNINGS:
-        yield NoteRow(-1, f"The same holds for {len(warnings) - _MAX_WARNINGS} more files.", "warning")
+        yield NoteRow(-1, f"And {format_count(len(warnings) - _MAX_WARNINGS, 'more warning')}.", "warning")
 
 
 def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
@@ -82,7 +83,8 @@ def _conflict_notes(file: int, conflict: ConflictingLines) -> Iterator[NoteRow]:
         for line in lines[:_MAX_CONFLICT_LINES] or ("(nothing)",):
             yield NoteRow(file, f"    {title} │ {line}", "error")
         if len(lines) > _MAX_CONFLICT_LINES:
-            yield NoteRow(file, f"    {title} │ … {len(lines) - _MAX_CONFLICT_LINES} more lines", "error")
+            more = format_count(len(lines) - _MAX_CONFLICT_LINES, "more line")
+            yield NoteRow(file, f"    {title} │ … {more}", "error")
 
 
 _OPERATION_LABELS = {
@@ -144,7 +146,7 @@ def file_heading_facts(diff: FileDiff, context: RenderContext) -> list[StyledFac
         facts.append((f"{len(chosen)} of {len(pending)} hunks", "diff--file-warning"))
         added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
     elif len(change.hunks) > 1:
-        facts.append((f"{len(change.hunks)} hunks", "diff--file-quiet"))
+        facts.append((format_count(len(change.hunks), "hunk"), "diff--file-quiet"))
     if operation := _OPERATION_LABELS[change.op][1]:
         facts.append((operation, "diff--file-quiet"))
     if mode_change := describe_mode_change(change):

@@ -203,35 +203,34 @@ def _has_findings(state: ReviewQueueState) -> bool:
     return checks_have_findings or (evidence is not None and bool(evidence.unnoticed_hunks))
 
 
-def _has_data_for_action(action: str, proposal: Proposal, state: ReviewQueueState) -> bool:
-    """Return whether the shown proposal has the data that an action shows, sends or runs."""
-    if action == "show_reads":
-        return bool(proposal.session)
-    if action == "send_findings":
-        return not proposal.on_disk and _has_findings(state)
-    return proposal.recipe is not None and proposal.state.is_pending
-
-
 def _has_subject(action: str, state: ReviewQueueState) -> bool:
     """Return whether an action has something to act on, if no question and no permission request is open."""
     checks, proposal = state.checks.get(state.current), state.proposal
+    subject: object
     match action:
         case "run_checks" | "show_checks":
-            return checks is not None and bool(checks.results)
-        case "show_reads" | "send_findings" | "reproduce":
-            return proposal is not None and _has_data_for_action(action, proposal, state)
+            subject = checks is not None and checks.results
+        case "show_reads":
+            subject = proposal is not None and proposal.session
+        case "send_findings":
+            subject = proposal is not None and not proposal.on_disk and _has_findings(state)
+        case "reproduce":
+            subject = proposal is not None and proposal.recipe is not None and proposal.state.is_pending
         case "next_origin":
-            return state.origins.has_several_origins
-        case "undo" | "redo":
-            return (state.undo_target if action == "undo" else state.redo_target) is not None
+            subject = state.origins.has_several_origins
+        case "undo":
+            subject = state.undo_target
+        case "redo":
+            subject = state.redo_target
         case "allow_session" | "allow_project" | "narrower" | "wider":
-            return False
+            subject = None
         case "approve_all" | "deny_all":
-            return bool(state.waiting)
+            subject = state.waiting
         case _:
             needs_approvable = action in ("toggle_hunk", "toggle_file", "find_evidence")
             cannot_change = needs_approvable and proposal is not None and not can_be_approved(proposal)
-            return state.queue_number(state.current) > 0 and not cannot_change
+            subject = state.queue_number(state.current) > 0 and not cannot_change
+    return bool(subject)
 
 
 CollectFeedback = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
@@ -307,15 +306,12 @@ class ActionVerdictHandler:
 
     def decide_proposals(self, action: ActionKind, ids: tuple[str, ...]) -> None:
         """Post the decision on these proposals; ignore ids that no longer exist."""
-        chosen = [proposal for item in ids if (proposal := self._state.get(item)) is not None]
         self.question = None
-        self._host.show_notice("")
-        if chosen:
+        if chosen := [proposal for item in ids if (proposal := self._state.get(item)) is not None]:
             self._state.is_picked_by_user = False
-            self._decisions_in_progress |= {proposal.id: proposal for proposal in chosen}
-            self._state.last_decided = chosen[-1].id
-            self._host.post_message(self._make_decision(action, chosen))
-        self._host.redraw()
+            self._post_decision(chosen, self._make_decision(action, chosen))
+        else:
+            self.show_question(None)
 
     def _make_decision(self, action: ActionKind, proposals: Sequence[Proposal]) -> Message:
         match action:
@@ -337,17 +333,17 @@ class ActionVerdictHandler:
         """Deny a proposal; append `more` to the user's feedback."""
         denial = self._make_denial(proposal)
         feedback = "\n\n".join(filter(None, (denial.feedback.feedback, more)))
-        self._post_denial(proposal, replace(denial, feedback=replace(denial.feedback, feedback=feedback)))
+        self._post_decision([proposal], replace(denial, feedback=replace(denial.feedback, feedback=feedback)))
 
     def deny_stale(self, proposal: Proposal) -> None:
         """Deny a stale proposal without feedback; the model continues with the reason why it is stale."""
-        self._post_denial(proposal, replace(self._make_denial(proposal), model_continues=True))
+        self._post_decision([proposal], replace(self._make_denial(proposal), model_continues=True))
 
-    def _post_denial(self, proposal: Proposal, denial: review_messages.Deny) -> None:
+    def _post_decision(self, proposals: Sequence[Proposal], decision: Message) -> None:
         self._host.show_notice("")
-        self._decisions_in_progress[proposal.id] = proposal
-        self._state.last_decided = proposal.id
-        self._host.post_message(denial)
+        self._decisions_in_progress |= {proposal.id: proposal for proposal in proposals}
+        self._state.last_decided = proposals[-1].id
+        self._host.post_message(decision)
         self._host.redraw()
 
     def _make_approval(self, proposal: Proposal, *, model_continues: bool = False) -> review_messages.Approve:

@@ -18,6 +18,7 @@ from textual.strip import Strip
 from app.keys.actions import actions_of_scopes
 from app.keys.keymap import effective_keys, first_key_name
 from app.review.review_state import ReviewQueueState
+from app.text.quantities import format_count
 from app.tools.base.contract import PermissionRequest
 from widgets.chat.chat_column import ComposerQuestionBarBase
 from widgets.chat.composer import Composer
@@ -175,7 +176,8 @@ class PermissionBar(ComposerQuestionBarBase, ClickTargets):
         shown_rows = rows if len(rows) <= max_rows else rows[: max_rows - 1]
         lines = [Content.styled(f"  {row}", "bold $text-warning") for row in shown_rows]
         if len(shown_rows) < len(rows):
-            lines.append(Content.styled(f"  … {len(rows) - len(shown_rows)} more lines", QUIET_STYLE))
+            more = format_count(len(rows) - len(shown_rows), "more line")
+            lines.append(Content.styled(f"  … {more}", QUIET_STYLE))
         return lines
 
     @property

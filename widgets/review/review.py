@@ -284,11 +284,6 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Return whether the user writes feedback, a comment or a question."""
         return self.ask_panel.is_writing or any(field.is_open for field in self.query(WritingField))
 
-    @property
-    def open_permission_count(self) -> int:
-        """Return the number of open permission requests."""
-        return len(self.state.permissions.asked)
-
     def restore_notes(self, notes: Mapping[str, UnfinishedReview]) -> None:
         """Restore unfinished reviews after a restart, by proposal."""
         for key, unfinished in notes.items():
@@ -305,10 +300,6 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if proposal is not None and tracker.seen_lines(proposal).lines != count_before:
             self.view.seen_recorder.update_counted_lines()
             self.redraw()
-
-    def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
-        """Remove the feedback draft: it was recorded with the decision."""
-        self.text_controller.clear_sent_feedback(key, feedback)
 
     def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Restore the feedback of a failed decision."""

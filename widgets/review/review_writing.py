@@ -189,8 +189,10 @@ class UnsentTextController:
         return self.dropped.find_mentions("\n".join(own_lines))
 
     def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
-        """Clear the feedback draft: it is recorded in the log."""
-        self._state.feedback_drafts.mark_sent(key, feedback)
+        """Clear the feedback draft, because it is recorded in the log; remember the sent comments."""
+        if feedback.comments:
+            sent = self._state.feedback_drafts.sent
+            sent[key] = (*sent.get(key, ()), *feedback.comments)
         self.save_text(key)
 
     def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:

@@ -184,12 +184,10 @@ class ReviewActions:
         match event:
             case review_messages.Undo():
                 await self.undo(event)
+                return
             case review_messages.Redo():
                 await self.redo(event)
-            case _:
-                await self._decide(event)
-
-    async def _decide(self, event: DecisionMessage) -> None:
+                return
         with self.after_decision.hold_focus_during_decision():
             match event:
                 case review_messages.Approve():
@@ -294,7 +292,7 @@ class ReviewActions:
                 for failed_event in events[number + keeps_feedback :]:
                     self._review.restore_feedback(failed_event.proposal_id, failed_event.feedback)
                 raise
-            self._review.clear_sent_feedback(event.proposal_id, event.feedback)
+            self._review.text_controller.clear_sent_feedback(event.proposal_id, event.feedback)
         return results
 
     def _describe_delivery(
