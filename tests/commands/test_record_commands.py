@@ -163,6 +163,9 @@ def test_trailers_are_printed_for_written_proposals(root: Path, capsys: pytest.C
         name = stage(runtime, "c.txt", "c\n")
     assert main(["trailers", name]) == 3
     assert f"{name} has written nothing" in capsys.readouterr().err
+    assert main(["undo", "P1"]) == 0
+    assert main(["trailers", "P1"]) == 3
+    assert "P1 has written nothing" in capsys.readouterr().err
 
 
 def test_pruned_content_is_reported_as_removed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from app.proposals.values.decision_facts import (
     LastDecision,
     LineComment,
 )
-from app.proposals.values.models import FileOperation, FileVersion, HunkState, Proposal
+from app.proposals.values.models import FileOperation, FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import CommandRecipe, ProposalOrigin
 from app.proposals.values.proposal_store import JournalEntry, ProposalStore
 from app.sandbox.captured_changes import WrittenIgnoredPath
@@ -161,9 +161,9 @@ class SessionEventRecordEntry(FrozenModel):
 
 def has_anything_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
     """Return whether, after a proposal's record entries (oldest first), anything of it is on disk."""
-    if not entries:
+    if not entries or (last := entries[-1]).state == ProposalState.UNDONE:
+        # The approved hunks of an undone proposal stay approved, for a redo.
         return False
-    last = entries[-1]
     if last.hunks.approved or last.hunks.approved_files:
         return True
     if last.state:
