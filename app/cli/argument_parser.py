@@ -1,6 +1,7 @@
 """The argument parsers; `--help` and the shell completion show their help texts."""
 
 import argparse
+import contextlib
 import functools
 import re
 import sys
@@ -67,7 +68,8 @@ class CommandLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Write the usage and the reason to standard error; raise `UsageError`."""
         self.print_usage(sys.stderr)
-        sys.stderr.write(f"{self.prog}: error: {message}\n")
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"{self.prog}: error: {message}\n")
         raise UsageError(message)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:

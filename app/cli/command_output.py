@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from io import TextIOWrapper
 from pathlib import Path
@@ -207,8 +207,9 @@ def stdout_error_message(error: OSError) -> str:
 
 
 def print_error(text: str) -> None:
-    """Print one line to standard error."""
-    sys.stderr.write("signoff: " + escape_unsafe(" ".join(text.split())) + "\n")
+    """Print one line to standard error; an error of writing it changes nothing."""
+    with suppress(OSError):
+        sys.stderr.write("signoff: " + escape_unsafe(" ".join(text.split())) + "\n")
 
 
 class _EscapingStream:

@@ -3,7 +3,6 @@
 import argparse
 import ast
 import inspect
-import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -12,7 +11,7 @@ from pydantic import TypeAdapter
 
 from app.cli import json_documents
 from app.cli.argument_parser import add_app_options, make_command_parser
-from app.cli.command_output import ExitCode, print_error, print_json, print_line
+from app.cli.command_output import ExitCode, print_error, print_json, print_line, print_text
 from app.cli.json_documents import ActionKeysJson, ConfiguredServerJson
 from app.keys.actions import ACTIONS
 from app.keys.keymap import config_key_name, effective_keys
@@ -61,7 +60,7 @@ def print_completion(arguments: argparse.Namespace) -> ExitCode:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         elif action.dest == "file":
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-    sys.stdout.write(shtab.complete(parser, shell=arguments.shell) + "\n")
+    print_text(shtab.complete(parser, shell=arguments.shell) + "\n")
     return ExitCode.DONE
 
 

@@ -80,21 +80,20 @@ def _parse_command(words: Sequence[str]) -> "argparse.Namespace":
 def _flush_streams(code: int) -> int:
     """Flush the standard streams and return the exit code; Python would exit with 120 if its own flush failed.
 
-    If the reader of standard output has ended early (`signoff show P1 | head`), the code is that of SIGPIPE. An early
-    end of the reader of standard error changes nothing.
+    If the reader of standard output has ended early (`signoff show P1 | head`), the code is that of SIGPIPE. Errors
+    of standard error change nothing.
     """
-    for stream, gone in ((sys.stdout, _BROKEN_PIPE_CODE), (sys.stderr, code)):
+    for stream in (sys.stdout, sys.stderr):
         try:
             # None if the program was started with the stream closed.
             if stream is not None:
                 stream.flush()
-        except BrokenPipeError:
+        except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            code = gone
-        except OSError as full:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            if not code and stream is sys.stdout:
-                print_error(stdout_error_message(full))
+            if stream is sys.stdout and isinstance(error, BrokenPipeError):
+                code = _BROKEN_PIPE_CODE
+            elif stream is sys.stdout and not code:
+                print_error(stdout_error_message(error))
                 code = ExitCode.FAILED
     return code
 

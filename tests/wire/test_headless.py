@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import signal
 import sqlite3
 import threading
@@ -71,7 +72,7 @@ def test_a_continued_answer_is_joined_or_an_error(server: WireServer, capsys: py
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
-@pytest.mark.parametrize("words", [("sessions",), ("sessions", "--json"), ("doctor", "--hook-schema"), ("run", "Hi")])
+@pytest.mark.parametrize("words", [("sessions",), ("sessions", "--json"), ("completion", "zsh"), ("run", "Hi")])
 def test_a_full_disk_is_reported_in_one_line(
     server: WireServer, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,6 +94,24 @@ def test_unwritable_output_keeps_the_code(
         monkeypatch.setattr("sys.stdout", io.TextIOWrapper(full, write_through=True))
         assert main(["show", "P9", "--json"]) == 3
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("words", "code"), [(["show", "P9", "--json"], 3), (["show", "--json"], 2)])
+@pytest.mark.parametrize("name", ["closed pipe", "/dev/full"])
+def test_unwritable_standard_error_changes_nothing(
+    name: str, words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name == "closed pipe":
+        reader, writer = os.pipe()
+        os.close(reader)
+    elif Path(name).exists():
+        writer = os.open(name, os.O_WRONLY)
+    else:
+        pytest.skip("needs a disk that is always full")
+    with os.fdopen(writer, "w", buffering=1) as unwritable, monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", unwritable)
+        assert main(words) == code
+    assert json.loads(capsys.readouterr().out)["code"] == code
 
 
 def test_an_invalid_key_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
