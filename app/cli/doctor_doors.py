@@ -23,6 +23,7 @@ from app.doors.hook.hook_installation import (
     remove_hook,
     render_toml_hooks,
 )
+from app.keys.keymap import KeymapError, validate_and_convert_keymap
 from app.llm.capabilities.profiles import InvalidProfileSetting, replace_learned_by_diagnosis, resolve_profile
 from app.llm.endpoint_doctor import DoctorCheckResult, EndpointDiagnosis, describe_learned_fields, examine_endpoint
 from app.llm.failures.request_errors import RequestError
@@ -124,12 +125,19 @@ def _examine_workspace(runtime: OpenWorkspace) -> Iterator[DoctorCheckResult]:
         "agents", True, f"hooked in: {', '.join(hooked)}" if hooked else "none hooked in; `signoff doors`"
     )
     configuration = runtime.configuration
+    keys_problem = ""
+    try:
+        validate_and_convert_keymap(runtime.settings.keys)
+    except KeymapError as error:
+        keys_problem = str(error)
     facts = [
         f"{runtime.dirs.config_file}{'' if runtime.dirs.config_file.exists() else ' (there is none)'}",
         f"not in force before /trust: {', '.join(configuration.untrusted)}" if configuration.untrusted else "",
         f"not for a workspace to set: {', '.join(configuration.ignored)}" if configuration.ignored else "",
+        keys_problem,
     ]
-    yield DoctorCheckResult("config", not configuration.ignored, "; ".join(filter(None, facts)))
+    usable = not configuration.ignored and not keys_problem
+    yield DoctorCheckResult("config", usable, "; ".join(filter(None, facts)))
 
 
 def _make_check_documents(checks: Iterable[DoctorCheckResult]) -> list[DoctorCheckJson]:

@@ -14,7 +14,7 @@ from app.cli.argument_parser import add_app_options, make_command_parser
 from app.cli.command_output import ExitCode, print_error, print_json, print_line, print_text
 from app.cli.json_documents import ActionKeysJson, ConfiguredServerJson
 from app.keys.actions import ACTIONS
-from app.keys.keymap import config_key_name, effective_keys
+from app.keys.keymap import KeymapError, config_key_name, effective_keys, validate_and_convert_keymap
 from app.mcp_client.configured_servers import find_configured_servers
 from app.mcp_client.mcp_servers import SWITCH_KEY_PREFIX
 from app.runtime.open_workspace import OpenWorkspace
@@ -77,6 +77,11 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def print_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print all actions with their keys, in the order of the help screen."""
     keymap = runtime.settings.keys
+    try:
+        validate_and_convert_keymap(keymap)
+    except KeymapError as error:
+        print_error(f"{error} The standard keys are in force.")
+        keymap = {}
     lines = [
         ActionKeysJson(
             id=action.id,

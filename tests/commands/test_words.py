@@ -127,9 +127,15 @@ def test_a_terminal_stream_offers_no_raw_bytes(monkeypatch: pytest.MonkeyPatch) 
     assert shown.write("\x1b[31m") == 5 and "\x1b" not in shown.getvalue()
 
 
-def test_keys_are_printed_as_json(signoff: Run) -> None:
+def test_keys_are_printed_as_json(signoff: Run, tmp_path: Path) -> None:
     keys = document(signoff("keys", "--json"))
     assert all({"id", "title", "keys", "scope", "help"} <= one.keys() for one in keys) and len(keys) > 50
+    config = tmp_path / "home/config/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[keys]\n"review.approve" = "enter"\n')
+    done = signoff("keys", "--json")
+    assert document(done) == keys and "review.approve" in done.stderr
+    assert "\u2717 config" in (said := signoff("doctor").stdout) and "review.approve" in said
 
 
 def test_verify_reports_a_written_path_that_is_no_file(signoff: Run, workspace: Path) -> None:
