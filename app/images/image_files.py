@@ -64,8 +64,7 @@ class ImageFileLoader:
         """Return the images that the user named on the command line. Raises `ImageNotAttached`."""
         mentions = [Mention(str(Path(_expand_home(path)).absolute()), dropped=True) for path in paths]
         for mention in mentions:
-            if self._find_candidate(mention) is None:
-                raise self._make_error(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
+            self._find_candidate(mention, required=True)
         return mentions
 
     def parse_pasted_image_paths(self, text: str) -> list[str]:
@@ -97,8 +96,8 @@ class ImageFileLoader:
             raise ImageNotAttached(f"{name} {reason}, so scale it down.")
         return image, data
 
-    def _find_candidate(self, mention: Mention) -> MentionedImage | None:
-        is_named_as_image = has_image_name(mention.path)
+    def _find_candidate(self, mention: Mention, *, required: bool = False) -> MentionedImage | None:
+        is_named_as_image = required or has_image_name(mention.path)
         try:
             path, head = self._resolve_and_read(mention.path, IMAGE_HEAD_BYTES, head=True)
         except (OSError, WorkspaceError, ValueError) as error:

@@ -153,7 +153,7 @@ def test_doubtful_images_are_asked_about(files: ImageFileLoader, root: Path, tmp
 def test_a_file_given_as_an_image_must_be_an_image(files: ImageFileLoader, root: Path) -> None:
     (root / "a.py").write_text("print()")
     assert files.find_named([str(root / "shot.png")]) == [Mention(str(root / "shot.png"), dropped=True)]
-    for path, reason in (("a.py", "is no PNG, JPEG, GIF or WebP"), ("missing.txt", "is no PNG")):
+    for path, reason in (("a.py", "is no PNG, JPEG, GIF or WebP"), ("missing.txt", "There is no ")):
         with pytest.raises(ImageNotAttached, match=reason):
             files.find_named([str(root / path)])
     with pytest.raises(ImageNotAttached, match="There is no "):
