@@ -7,6 +7,7 @@ it gets only settings that are plain data.
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -79,6 +80,8 @@ class BorrowedRepository:
     def __init__(self, root: Path, *, work_tree: bool = True) -> None:
         found = _find_hook_repository(root) or find_repository(root)
         if found is None:
+            if (root / "HEAD").is_file() and (root / "objects").is_dir():
+                raise GitFailed(f"{root} is a bare repository: use a clone, or set GIT_DIR for `signoff verify`.")
             raise GitFailed(f"{root} is not in a git repository.")
         self._user_repository = found
         self._has_work_tree = work_tree
@@ -144,6 +147,13 @@ class BorrowedRepository:
         folder = self.top if self._has_work_tree else self.own
         options = [*_DISABLE_PROGRAMS, *self._copy_settings(_DATA_SETTINGS)]
         return run_git(folder, [*options, *arguments], environment, data=data, max_exit_code=max_exit_code)
+
+    def copy_index(self) -> Path:
+        """Copy the user's index into the temporary repository, for a command that changes it; return the copy."""
+        try:
+            return Path(shutil.copyfile(self._user_repository.folder / "index", self.own / "index"))
+        except OSError as error:
+            raise GitFailed(f"The index cannot be copied to {self.own} ({error.strerror}).") from error
 
     def resolve_object_id(self, name: str, kind: str = "commit") -> str:
         """Return the object id of a name in the user's repository; empty if there is none or it is ambiguous.

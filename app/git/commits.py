@@ -3,6 +3,7 @@
 The changes of a merge commit are its differences from the result of git's own merge of its parents.
 """
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
@@ -275,6 +276,10 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         untracked_files = [path for path in untracked if not path.endswith("/")]
         if len(pairs) + len(untracked_files) > MAX_PROPOSAL_FILES:
             raise GitFailed(f"{len(pairs) + len(untracked_files):,} files are changed or new; name a path.")
+        if not pairs and not untracked:
+            for path in normalized:
+                if not os.path.lexists(workspace.root / path):
+                    raise GitFailed(f"There is no {path} here, on disk or in git.")
         for path in untracked_files:
             pairs[path] = TreeDiffEntry(path, pairs[path].before if path in pairs else None, TreeEntry(path, "", ""))
         changes, left_out = _compare_with_disk(borrowed, workspace, prefix, pairs.values())
@@ -288,9 +293,14 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
 def _read_tracked_diff(borrowed: BorrowedRepository, commit: str, pathspec: Sequence[str]) -> bytes:
     """Return git's raw diff of tracked files; submodules are not entered."""
     options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
-    if commit:
-        return borrowed.run_query("diff-index", *options, commit, *pathspec)
-    return borrowed.run_query("diff-files", *options, *pathspec)
+    command = ("diff-index", *options, commit) if commit else ("diff-files", *options)
+    raw = borrowed.run_query(*command, *pathspec)
+    if raw.count(b"\0") > 2 * MAX_PROPOSAL_FILES:
+        # Files with another time stamp but the same content are listed, too: have git compare their contents.
+        index = borrowed.copy_index()
+        borrowed.run_query("update-index", "-q", "--refresh", "--ignore-submodules", index=index)
+        raw = borrowed.run_query(*command, *pathspec, index=index)
+    return raw
 
 
 def _list_untracked(borrowed: BorrowedRepository, pathspec: Sequence[str]) -> list[str]:

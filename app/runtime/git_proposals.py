@@ -61,7 +61,7 @@ def stage_worktree_changes(
     """
     worktree = read_worktree_changes(runtime.workspace, paths, against)
     if not worktree.changes:
-        hint = "; what is in the index already differs from a commit: `--against HEAD`" if not against else ""
+        hint = "" if against else "; `--against HEAD` compares with the last commit, to review what is in the index"
         first_left_out = f" ({worktree.left_out[0]})" if worktree.left_out else ""
         raise NothingToStage(f"Nothing on disk differs from {worktree.against}{first_left_out}{hint}.")
     origin = ProposalOrigin(kind=OriginKind.DISK, ref=worktree.against)
@@ -88,7 +88,8 @@ def stage_commits_or_pull_request(
             borrowed, resolve_or_fetch_commit_range(borrowed, list(arguments)), runtime.workspace.read_limit
         )
     if not commit_changes.changes:
-        raise NothingToStage(f"{commit_changes.picked.name} changes nothing here.")
+        first_left_out = f" but {commit_changes.left_out[0]}" if commit_changes.left_out else ""
+        raise NothingToStage(f"{commit_changes.picked.name} changes nothing here{first_left_out}.")
     origin = ProposalOrigin(kind=OriginKind.REF, ref=_git_origin(commit_changes))
     proposal = runtime.service.stage_changes(
         commit_changes.changes, origin, commit_changes.subject, include_approved=everything

@@ -123,6 +123,7 @@ def test_impossible_staging_is_reported_in_one_line(signoff: Run) -> None:
     for arguments, code, said in (
         (("stage", "--worktree"), 3, "Nothing on disk differs from the index"),
         (("stage", "--worktree", "--against", "nowhere"), 3, "There is no commit nowhere"),
+        (("stage", "--worktree", "notes.text"), 3, "There is no notes.text here"),
         (("stage", "--worktree", "../x"), 3, "leads out of the workspace"),
         (("stage", "--worktree", "--from", "HEAD"), 2, "one of them"),
         (("stage", "x.diff", "--against", "HEAD"), 2, "--against goes with --worktree"),

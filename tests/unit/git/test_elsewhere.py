@@ -77,6 +77,16 @@ def test_a_proposal_pushed_to_a_remote_is_staged_unchanged(opened: Open, root: P
     assert again.state is ProposalState.PENDING
 
 
+def test_what_cannot_be_staged_is_named(opened: Open, root: Path, bare: Path) -> None:
+    head = git(root, "rev-parse", "HEAD").decode().strip()
+    git(root, "update-index", "--add", "--cacheinfo", f"160000,{head},module")
+    git(root, "commit", "--quiet", "--message", "Add a module")
+    with pytest.raises(NothingToStage, match="HEAD changes nothing here but module: a commit of another repository"):
+        stage_commits_or_pull_request(opened(root), ["HEAD"])
+    with pytest.raises(GitFailed, match="is a bare repository"):
+        stage_commits_or_pull_request(opened(bare), ["HEAD"])
+
+
 def test_a_reference_is_only_replaced_by_force(opened: Open, root: Path, bare: Path) -> None:
     runtime = opened(root)
     names = []

@@ -216,3 +216,18 @@ def test_too_many_files_are_not_staged(opened: Open, root: Path, monkeypatch: py
     (root / "new3").touch()
     with pytest.raises(GitFailed, match="4 files are changed or new; name a path"):
         stage_worktree_changes(opened(root), [], "")
+
+
+@pytest.mark.parametrize("against", ["", "HEAD"])
+def test_files_with_only_another_time_do_not_count(
+    against: str, opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked = git(root, "ls-files").decode().split()
+    for name in tracked:
+        os.utime(root / name, (1, 1), follow_symlinks=False)
+    (root / "a.txt").write_text("changed\n")
+    index = (root / ".git/index").read_bytes()
+    monkeypatch.setattr(commits, "MAX_PROPOSAL_FILES", len(tracked) - 1)
+    proposal, _ = stage_worktree_changes(opened(root), [], against)
+    assert [change.path for change in proposal.files] == ["a.txt"]
+    assert (root / ".git/index").read_bytes() == index
