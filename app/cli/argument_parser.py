@@ -50,7 +50,8 @@ commands:
 
 Each has its own --help. To open a folder that has a command's name, write ./run.
 
-exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 refused (stale, conflict, unsafe path)
+exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 refused (stale, conflict, unsafe path), 4 a limit ended
+the turn of `run`
 """
 
 
