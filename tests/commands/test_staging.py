@@ -63,7 +63,7 @@ def test_a_file_changed_after_show_is_not_reverted_unseen(signoff: Run, workspac
 def test_approved_hunks_are_not_staged_again(signoff: Run, workspace: Path) -> None:
     change(workspace)
     diff = git(workspace, "diff").decode()
-    assert "It is on disk already" in signoff("stage", "-", stdin=diff).stdout
+    assert "It is on disk: " in signoff("stage", "-", stdin=diff).stdout
     again = signoff("stage", stdin=diff)
     assert again.returncode == 3 and "P1 is already pending" in again.stderr
     signoff("deny", "P1")
