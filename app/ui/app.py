@@ -281,7 +281,9 @@ class SignoffApp(TerminalAdaptedApp):
     @on(Composer.Submitted)
     def send_message(self, event: Composer.Submitted) -> None:
         """Send a message to the model, or put it back into the composer if it cannot be sent."""
-        self.run_background(partial(self._chat.send_message, event.text, mentions=event.mentions))
+        self.run_background(
+            partial(self._chat.send_message, event.text, mentions=event.mentions), group="command"
+        )
 
     @on(Composer.CommandEntered)
     def run_command(self, event: Composer.CommandEntered) -> None:
@@ -420,7 +422,7 @@ class SignoffApp(TerminalAdaptedApp):
                 await job()
             except Exception as error:
                 line = describe_and_log_error(error, self._log_file)
-                if group != "command":
+                if group != "command":  # Input of the composer is not about the review.
                     self.workbench.show_review_problem(line)
                 self.notify_user(line, problem=not is_user_error(error))
 

@@ -108,7 +108,8 @@ class ChatArea(Column):
     @on(ChatPane.QuestionAnswered)
     def answer_question(self, event: ChatPane.QuestionAnswered) -> None:
         """Answer the model's question."""
-        self._app_context.run(partial(self._chat.answer_question, event.text, event.call, event.mentions))
+        answering = partial(self._chat.answer_question, event.text, event.call, event.mentions)
+        self._app_context.run(answering, group="command")
 
     @on(Transcript.ProposalOpened)
     def open_proposal(self, event: Transcript.ProposalOpened) -> None:

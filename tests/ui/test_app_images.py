@@ -197,5 +197,8 @@ async def test_images_named_in_answers_are_not_attached(folder: Path, server: Wi
         before = len(server.requests)
         await run.submit("This: @missing.png")
         await run.notified("There is no missing.png")
+        run.app.clear_notifications()
+        await run.pilot.press("f4")
+        await run.until(lambda: "There is no" not in run.text, "a review without the problem of the message")
         assert composer.draft == "This: @missing.png"
         assert run.app.require_session().question is not None and len(server.requests) == before
