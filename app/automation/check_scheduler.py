@@ -61,7 +61,7 @@ def _watched_folders(workspace: Workspace) -> frozenset[Path]:
     return frozenset((workspace.root, *git, *below))
 
 
-_UNDECIDED_STATES = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+UNDECIDED_STATES = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 _CALM_SECONDS = 0.4
 """Seconds without another change before checks run again: users often exclude several hunks one after the other."""
 _MAX_APPROVAL_ATTEMPTS = 3
@@ -93,10 +93,6 @@ class _CheckedProposal(Struct):
     """Whether an approval waits for its checks; the approval reads the files itself."""
     refused: bool = False
     """Whether an approval was refused because no check can run."""
-
-    def is_blocked(self) -> bool:
-        """Return whether no check can run."""
-        return bool(self.why_not)
 
     def missing_check(self) -> tuple[ProposalCheckResult, ...]:
         """Return the required checks that cannot run before an approval; empty after the first call."""
@@ -168,7 +164,7 @@ class CheckScheduler:
             shown: The id of the proposal that the user looks at; empty for none.
         """
         proposals = tuple(proposals)
-        waiting = {proposal.id: proposal for proposal in proposals if proposal.state in _UNDECIDED_STATES}
+        waiting = {proposal.id: proposal for proposal in proposals if proposal.state in UNDECIDED_STATES}
         self._shown = shown
         checks = self._configured()
         for proposal_id, followed in list(self._followed.items()):
@@ -297,7 +293,7 @@ class CheckScheduler:
             ran = await self._run_for_approval(proposal_id, followed)
         finally:
             followed.is_being_approved = False
-        if followed.is_blocked():
+        if followed.why_not:
             return followed.missing_check()
         results = [one for name, one in followed.results.items() if name in ran]
         return tuple(
@@ -318,11 +314,11 @@ class CheckScheduler:
         for attempt in range(_MAX_APPROVAL_ATTEMPTS + 1):
             await self._await_task(proposal_id, followed, self._examine_proposal(proposal_id, followed))
             names = followed.to_run("approve")
-            if followed.is_blocked() or not names or attempt == _MAX_APPROVAL_ATTEMPTS:
+            if followed.why_not or not names or attempt == _MAX_APPROVAL_ATTEMPTS:
                 break
             ran.update(names)
             await self._await_task(proposal_id, followed, self._run_checks(proposal_id, followed, names))
-            if followed.is_blocked() or any(followed.results[name].state is CheckState.CANCELLED for name in names):
+            if followed.why_not or any(followed.results[name].state is CheckState.CANCELLED for name in names):
                 break
         return ran
 

@@ -45,8 +45,7 @@ def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
     found: dict[str, SuggestedCheck] = {}
     for source in (
         _suggest_pre_commit,
-        _suggest_just,
-        _suggest_make,
+        _suggest_just_and_make,
         _suggest_npm,
         _suggest_python,
         _suggest_tox,
@@ -123,14 +122,13 @@ def _suggest_targets(source: str, names: Sequence[str], tool: str) -> Iterator[S
             yield _manual(source, "tests", f"{tool} {name}")
 
 
-def _suggest_just(read: ReadText) -> Iterator[SuggestedCheck]:
-    for name in ("justfile", "Justfile", ".justfile"):
-        yield from _suggest_targets(name, _TARGET_LINE.findall(read(name)), "just")
-
-
-def _suggest_make(read: ReadText) -> Iterator[SuggestedCheck]:
-    for name in ("GNUmakefile", "makefile", "Makefile"):
-        yield from _suggest_targets(name, _TARGET_LINE.findall(read(name)), "make")
+def _suggest_just_and_make(read: ReadText) -> Iterator[SuggestedCheck]:
+    for tool, names in (
+        ("just", ("justfile", "Justfile", ".justfile")),
+        ("make", ("GNUmakefile", "makefile", "Makefile")),
+    ):
+        for name in names:
+            yield from _suggest_targets(name, _TARGET_LINE.findall(read(name)), tool)
 
 
 def _suggest_npm(read: ReadText) -> Iterator[SuggestedCheck]:

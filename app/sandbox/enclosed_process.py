@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from app.sandbox.process import (
+    GRACE_SECONDS,
     MARKER_VARIABLE,
     PLATFORM,
     Output,
@@ -74,8 +75,6 @@ def _format_size(number: int) -> str:
     return f"{number / 1024**3:.3g} GB" if number >= 1024**3 else f"{number // _MEGABYTE} MB"
 
 
-GRACE_SECONDS = 1.0
-"""Seconds between SIGTERM and SIGKILL; a system that ends signoff may itself wait only two seconds."""
 KILL_SECONDS = 15.0
 """Seconds in which the watcher ends all processes, even if the program keeps starting new ones."""
 _LOADER = (

@@ -160,6 +160,14 @@ def write_file_or_link(path: Path, content: FileOrLink) -> None:
         os.utime(path, (content.modified_time, content.modified_time), follow_symlinks=False)
 
 
+def stat_or_none(path: Path) -> os.stat_result | None:
+    """Return the lstat(2) result of a path; None if it, or a folder above it, does not exist."""
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def set_mode(path: Path, mode: int) -> None:
     """Set the permission bits of a file or folder, only if they differ: another user may own it. Raises OSError."""
     if stat.S_IMODE(path.stat().st_mode) != stat.S_IMODE(mode):
@@ -188,10 +196,7 @@ def _kind(what: FileOrLink | Path | None) -> int | None:
         return None
     if isinstance(what, FileOrLink):
         return what.mode if what.is_link else stat.S_IFREG | what.mode
-    try:
-        mode = what.lstat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
+    facts = stat_or_none(what)
+    if facts is None or not (stat.S_ISLNK(facts.st_mode) or stat.S_ISREG(facts.st_mode)):
         return None
-    if stat.S_ISLNK(mode):
-        return LINK_MODE
-    return mode if stat.S_ISREG(mode) else None
+    return LINK_MODE if stat.S_ISLNK(facts.st_mode) else facts.st_mode

@@ -25,9 +25,10 @@ from app.sandbox.files_and_links import (
     exchange_files,
     has_same_content,
     rename_without_replacing,
+    stat_or_none,
 )
 from app.sandbox.path_policy import SQLITE_SUFFIXES, is_bytecode, list_folder, stat_fingerprint
-from app.sandbox.run_folders import move_to_unused_workspace_path, remove_tree
+from app.sandbox.run_folders import move_to_unused_workspace_path, remove_entry
 from app.sandbox.upper_layer import is_opaque, is_whiteout
 from app.workspace.path_rules import is_folder_path_too_deep_or_long
 from app.workspace.reading import read_regular_file
@@ -209,7 +210,7 @@ class IgnoredFileWriter(Struct):
     def _write_entry(self, at: _FolderPair, name: str) -> bool:
         """Write one entry of the layer; return whether the workspace now matches the layer."""
         source, there = at.layer / name, at.stat(name)
-        facts = _stat_or_none(source)
+        facts = stat_or_none(source)
         if facts is None and at.merged:
             return True
         was_folder = there is not None and stat.S_ISDIR(there.st_mode)
@@ -327,7 +328,7 @@ class IgnoredFileWriter(Struct):
 
     def _plan_file(self, at: _FolderPair, name: str, *, gone: bool) -> _FileToWrite:
         source, there = at.layer / name, at.stat(name)
-        ours = None if gone else _stat_or_none(source)
+        ours = None if gone else stat_or_none(source)
         untouched = ours is None and at.merged and not gone
         if untouched or ours is None or (stat.S_ISCHR(ours.st_mode) and ours.st_rdev == 0):
             return _FileToWrite(name, source, None, there, differs=not untouched and there is not None, copied=False)
@@ -473,7 +474,7 @@ class IgnoredFileWriter(Struct):
                 if _copy_entry(source, beside):
                     move(beside)
             except BaseException:
-                _remove_path(beside)
+                remove_entry(beside)
                 raise
 
     def _unused_path(self, at: _FolderPair) -> Path:
@@ -481,7 +482,7 @@ class IgnoredFileWriter(Struct):
         while True:
             self._number += 1
             place = at.fd_path(f".signoff-{os.getpid()}-{self._number}.tmp")
-            if _stat_or_none(place) is None:
+            if stat_or_none(place) is None:
                 return place
 
     # Versions that can't be written
@@ -499,7 +500,7 @@ class IgnoredFileWriter(Struct):
             self._keep_version(source, at.join(name))
 
     def _keep_version(self, source: Path, path: str) -> None:
-        facts = _stat_or_none(source)
+        facts = stat_or_none(source)
         if facts is None or not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode) or _is_folder(source)):
             return
         if stat.S_ISDIR(facts.st_mode):
@@ -544,13 +545,6 @@ def _copy_entry(source: Path, target: Path) -> bool:
     return True
 
 
-def _remove_path(path: Path) -> None:
-    if _is_folder(path):
-        remove_tree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def _clean_new_folder(folder: Path, path: str, *, dry: bool = False) -> int:
     """Remove overlay attributes, whiteouts and bytecode from a new folder of the layer.
 
@@ -572,7 +566,7 @@ def _clean_new_folder(folder: Path, path: str, *, dry: bool = False) -> int:
         place, inside, is_folder = Path(entry.path), f"{path}/{entry.name}", entry.is_dir(follow_symlinks=False)
         if is_whiteout(place) or is_bytecode(inside, is_folder=is_folder):
             if not dry:
-                _remove_path(place)
+                remove_entry(place)
         elif is_folder:
             count += _clean_new_folder(place, inside, dry=dry)
         else:
@@ -614,15 +608,8 @@ def _is_sqlite(path: Path) -> bool:
         return False
 
 
-def _stat_or_none(path: Path) -> os.stat_result | None:
-    try:
-        return path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
 def _is_folder(path: Path) -> bool:
-    facts = _stat_or_none(path)
+    facts = stat_or_none(path)
     return facts is not None and stat.S_ISDIR(facts.st_mode)
 
 

@@ -18,11 +18,12 @@ from msgspec import Struct
 from app.sandbox.captured_changes import CommandFileChanges, IgnoredPathsWriteBackReport, PathChange, PendingFiles
 from app.sandbox.confinement import can_block_abstract_sockets
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
+from app.sandbox.files_and_links import stat_or_none
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.outside_access import OutsideAccess, is_in_any_folder
 from app.sandbox.path_policy import PathPolicy, StatFingerprint, stat_fingerprint
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
-from app.sandbox.run_folders import CacheOverlayFolders, FileVersionsNotWrittenBack, remove_tree
+from app.sandbox.run_folders import CacheOverlayFolders, FileVersionsNotWrittenBack, remove_entry
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
@@ -274,15 +275,12 @@ class OverlaySandboxedWorkspace(OverlayLayer):
 class PersistentOverlay(OverlayLayer):
     """A layer for one program that keeps running while pending changes are added and removed."""
 
-    _seen: Mapping[str, StatFingerprint] = MappingProxyType({})
+    _seen: Mapping[str, StatFingerprint | None] = MappingProxyType({})
 
     def replace_contents(self, pending: PendingFiles) -> None:
         """Replace the contents of the layer by these changes; the caller must remount the program. Raises OSError."""
         for entry in list(self._layer.iterdir()):
-            if entry.is_dir() and not entry.is_symlink():
-                remove_tree(entry)
-            else:
-                entry.unlink()
+            remove_entry(entry)
         self._set_pending(pending)
         self.write_pending()
         self._seen = {}
@@ -293,16 +291,10 @@ class PersistentOverlay(OverlayLayer):
 
     def unseen_paths(self) -> list[str]:
         """Return the paths that were written since the last `mark_seen`, sorted. Raises OSError."""
-        return [path for path, facts in self._written_stats().items() if facts != self._seen.get(path)]
+        return [path for path, facts in self._written_stats().items() if facts != self._seen.get(path, ...)]
 
-    def _written_stats(self) -> dict[str, StatFingerprint]:
+    def _written_stats(self) -> dict[str, StatFingerprint | None]:
+        """Return the stat of each changed path; None for a removed one."""
         found = self._upper.find_changes(self._policy)
-        return {change.path: _path_stat(self._layer / change.path) for change in found.touched}
-
-
-def _path_stat(path: Path) -> StatFingerprint:
-    """Return the stat of a path of the layer; all fields are 0 if the path or a parent folder is missing."""
-    try:
-        return stat_fingerprint(path.lstat())
-    except (FileNotFoundError, NotADirectoryError):
-        return StatFingerprint(0, 0, 0, 0, 0)
+        stats = {change.path: stat_or_none(self._layer / change.path) for change in found.touched}
+        return {path: facts and stat_fingerprint(facts) for path, facts in stats.items()}

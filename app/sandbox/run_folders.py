@@ -78,6 +78,14 @@ def remove_tree(folder: Path) -> None:
         subprocess.run([*words, "--", folder], stderr=subprocess.DEVNULL, check=False)
 
 
+def remove_entry(path: Path) -> None:
+    """Remove a file, a link or a folder, if it exists. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        remove_tree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _unlock_folders(folder: Path) -> None:
     """Let this user list and write a folder and all folders in it."""
     folder.chmod(stat.S_IRWXU)
@@ -113,7 +121,8 @@ class FileVersionsNotWrittenBack(Struct, frozen=True):
         with suppress(OSError):
             for folder in self.folder.iterdir():
                 with suppress(OSError):
-                    found.append((folder.lstat().st_mtime, sum(_file_sizes(folder)), folder))
+                    size = sum(facts.st_size for facts in _file_stats(folder))
+                    found.append((folder.lstat().st_mtime, size, folder))
         return sorted(found, reverse=True)
 
     def prune(self, before: float) -> int:
@@ -138,10 +147,7 @@ def versions_kept_for_workspace(root: Path, folder: Path) -> FileVersionsNotWrit
 
 
 def move_to_unused_workspace_path(source: Path, folder: Path, path: str) -> None:
-    """Move an entry to its workspace path below a folder, with a number added if that exists. Raises OSError.
-
-    Adds a number to the path if it exists.
-    """
+    """Move an entry to its workspace path below a folder, with a number added if that exists. Raises OSError."""
     place = folder / path
     number = 1
     while os.path.lexists(place):
@@ -156,11 +162,11 @@ def move_to_unused_workspace_path(source: Path, folder: Path, path: str) -> None
     shutil.move(source, place)
 
 
-def _file_sizes(folder: Path) -> Iterator[int]:
-    for place, _, files in os.walk(folder):
-        for name in files:
+def _file_stats(folder: Path) -> Iterator[os.stat_result]:
+    for place, _, names in os.walk(folder):
+        for name in names:
             with suppress(OSError):
-                yield Path(place, name).lstat().st_size
+                yield os.lstat(f"{place}/{name}")
 
 
 MAX_LAYER_BYTES = 8 * 1024**3
@@ -172,7 +178,7 @@ _MEASURING_SECONDS = 600.0
 CACHE_FOLDER = "caches"
 """Folder of all kept layers, in the folder of the runs: `caches/WORKSPACE/USE`."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_LOCK_NAME, _MADE, _BOOT, _MEASURED = "lock", "made", "boot", "measured"
+_MADE, _BOOT, _MEASURED = "made", "boot", "measured"
 
 
 class ToolCache(Struct, frozen=True):
@@ -353,19 +359,10 @@ def _boot_id() -> str:
 
 def _disk_usage(folder: Path) -> int:
     """Return the bytes on disk of all files in a folder."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.lstat(f"{place}/{name}").st_blocks * 512
-    return total
+    return sum(facts.st_blocks * 512 for facts in _file_stats(folder))
 
 
 def _clear_folder(folder: Path) -> None:
     for entry in folder.iterdir():
-        if entry.name == _LOCK_NAME:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            remove_tree(entry)
-        else:
-            entry.unlink()
+        if entry.name != _LOCK_NAME:
+            remove_entry(entry)

@@ -140,11 +140,6 @@ def _overlay(root: bytes, upper: bytes, work: bytes) -> None:
     _overlays.append(root)
 
 
-def _cache_layer(cache: bytes, upper: bytes, work: bytes) -> None:
-    """Mount an overlay over a cache of the user; unlike `_overlay`, it is not remounted."""
-    _mount_overlay(cache, upper, work)
-
-
 def _cover(target: bytes, instead: bytes) -> None:
     """Mount another folder at a path, and make it writable."""
     _make_mount_point(target, is_folder=True)
@@ -230,6 +225,15 @@ def _folder(path: bytes) -> None:
     os.chdir(path)
 
 
+def _mount_overlay(lower: bytes, upper: bytes, work: bytes) -> None:
+    """Mount an overlay over a cache of the user; unlike that of `_overlay`, it is not remounted."""
+    _make_mount_point(lower, is_folder=True)
+    # Pass descriptors, because commas and colons in a path would separate mount options. "volatile": the files need
+    # not survive a power cut, and without it an unmount waits until all data of all programs is on the disk.
+    folders = b"lowerdir=%s,upperdir=%s,workdir=%s" % tuple(map(_kept_path, (lower, upper, work)))
+    _mount(b"overlay", lower, b"overlay", 0, folders + b",userxattr,volatile")
+
+
 _below: list[int] = []
 _kept: dict[bytes, int] = {}
 _overlays: list[bytes] = []
@@ -246,7 +250,7 @@ _STEPS: "dict[str, Callable[..., None]]" = {
     "writable": _writable,
     "keep": _keep,
     "overlay": _overlay,
-    "cache-layer": _cache_layer,
+    "cache-layer": _mount_overlay,
     "cover": _cover,
     "memory": _memory,
     "show": _show,
@@ -269,14 +273,6 @@ def _kept_path(path: bytes) -> bytes:
     if path not in _kept:
         raise FileNotFoundError(2, "it is gone")
     return b"/proc/self/fd/%d" % _kept[path]
-
-
-def _mount_overlay(lower: bytes, upper: bytes, work: bytes) -> None:
-    _make_mount_point(lower, is_folder=True)
-    # Pass descriptors, because commas and colons in a path would separate mount options. "volatile": the files need
-    # not survive a power cut, and without it an unmount waits until all data of all programs is on the disk.
-    folders = b"lowerdir=%s,upperdir=%s,workdir=%s" % tuple(map(_kept_path, (lower, upper, work)))
-    _mount(b"overlay", lower, b"overlay", 0, folders + b",userxattr,volatile")
 
 
 def _make_mount_point(path: bytes, *, is_folder: bool) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.sandbox.captured_changes import ChangedPathWithSize, CommandFileChanges, FileOrLink, PathChange, PendingFiles
 from app.sandbox.confinement import ChangedByCommandAndOtherProgram
-from app.sandbox.files_and_links import has_same_content, read_file_or_link, write_file_or_link
+from app.sandbox.files_and_links import has_same_content, read_file_or_link, stat_or_none, write_file_or_link
 from app.sandbox.path_policy import PathPolicy, list_folder
 from app.workspace.reading import read_regular_file
 
@@ -227,18 +227,14 @@ class _LayerScan:
 
 def _mode(path: Path) -> int:
     """Return the kind and permission bits of a path; 0 if it does not exist."""
-    try:
-        return path.lstat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
+    facts = stat_or_none(path)
+    return 0 if facts is None else facts.st_mode
 
 
 def is_whiteout(path: Path) -> bool:
     """Return whether a path of the layer marks a removed file."""
-    try:
-        return _has_no_device(path.lstat())
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    facts = stat_or_none(path)
+    return facts is not None and _has_no_device(facts)
 
 
 def _has_no_device(facts: os.stat_result) -> bool:

@@ -30,7 +30,13 @@ from app.sandbox.captured_changes import (
     PendingFiles,
     WrittenIgnoredPath,
 )
-from app.sandbox.files_and_links import has_same_content, read_file_or_link, set_mode, write_file_or_link
+from app.sandbox.files_and_links import (
+    has_same_content,
+    read_file_or_link,
+    set_mode,
+    stat_or_none,
+    write_file_or_link,
+)
 from app.sandbox.path_policy import (
     GIT_FOLDER,
     GIT_OBJECTS_FOLDER,
@@ -40,7 +46,7 @@ from app.sandbox.path_policy import (
     stat_fingerprint,
     walk_watched_entries,
 )
-from app.sandbox.run_folders import remove_tree
+from app.sandbox.run_folders import remove_entry, remove_tree
 from app.workspace.path_rules import is_folder_path_too_deep_or_long
 from app.workspace.reading import have_same_bytes
 
@@ -238,9 +244,11 @@ class WorkspaceBackup(Struct):
         for path in sorted(changed, reverse=True):
             if (before := self.kept.get(path)) and before.is_folder:
                 set_mode(self.root / path, before.mode)
-        there = {path: self._path_stat(path) for path in changed if path in self.kept}
+        there = {path: stat_or_none(self.root / path) for path in changed if path in self.kept}
         # A removed socket is missing: only its server can create it again.
-        self.kept = {path: facts for path, facts in (self.kept | there).items() if facts}
+        self.kept = {path: facts for path, facts in self.kept.items() if path not in there} | {
+            path: stat_fingerprint(facts) for path, facts in there.items() if facts
+        }
         self._pending = {}
         self._save_index()
         self.marker_file.unlink(missing_ok=True)
@@ -282,12 +290,6 @@ class WorkspaceBackup(Struct):
     def _is_new_object(self, path: str) -> bool:
         """Return whether this is an object that the repository did not have before the command."""
         return path not in self.kept and GIT_OBJECTS_FOLDER in self.kept and bool(_STORED_OBJECT.fullmatch(path))
-
-    def _path_stat(self, path: str) -> StatFingerprint | None:
-        try:
-            return stat_fingerprint((self.root / path).lstat())
-        except FileNotFoundError:
-            return None
 
     def _has_changed(self, path: str, before: StatFingerprint | None, after: StatFingerprint | None) -> bool:
         if after is None:
@@ -353,10 +355,7 @@ class WorkspaceBackup(Struct):
             return True
         if _is_git_object(path):
             if not place.exists() or not place.samefile(self.store / name):
-                if _is_file_or_link(place):
-                    place.unlink()
-                else:
-                    remove_tree(place)
+                remove_entry(place)
                 _link_or_copy(self.store / name, place)
             set_mode(place, before.mode)
             return True

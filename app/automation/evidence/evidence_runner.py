@@ -426,7 +426,7 @@ class HunkTestEvidenceCollector:
         if ended.state is CheckState.TIMED_OUT and seconds < longest:
             raise _TimeLimitReached
         if (await self._read_tree(tree)).id != read.id:
-            raise FilesChangedDuringTests("the files changed while the tests ran")
+            raise FilesChangedDuringTests("files changed while the tests ran")
         if not again:
             self._cached_outcomes[key] = outcome
             while len(self._cached_outcomes) > _MAX_CACHED_OUTCOMES:

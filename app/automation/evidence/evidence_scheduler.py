@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from app.automation.check_results import CheckState, ProposalChecks
-from app.automation.evidence.evidence_runner import FilesChangedDuringTests, HunkTestEvidenceCollector
+from app.automation.check_scheduler import UNDECIDED_STATES, HunkExclusions
+from app.automation.evidence.evidence_runner import HunkTestEvidenceCollector
 from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.config.settings import CheckTable
 from app.copies import replace
-from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
-
-HunkExclusions = tuple[str, ...] | None
-_UNDECIDED_STATES = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 
 class _FollowedEvidence(Struct):
@@ -60,7 +58,7 @@ class HunkTestEvidenceScheduler:
     def update_proposals(self, proposals: Iterable[Proposal]) -> None:
         """Load stored evidence of new proposals; drop evidence of decided ones and for another choice of hunks."""
         before = self._waiting
-        self._waiting = {proposal.id: proposal for proposal in proposals if proposal.state in _UNDECIDED_STATES}
+        self._waiting = {proposal.id: proposal for proposal in proposals if proposal.state in UNDECIDED_STATES}
         for proposal_id in self._waiting.keys() - before.keys() - self._followed.keys():
             self._start_task(self._load_stored(self._waiting[proposal_id]))
         for proposal_id, followed in list(self._followed.items()):
@@ -171,16 +169,10 @@ class HunkTestEvidenceScheduler:
 
         async with self._turn:
             try:
-                seconds = self.seconds()
-                tell(
-                    await self.runner.collect_evidence(
-                        proposal_id, followed.chosen, check, seconds, tell, self.wait_for_quiet
-                    )
+                found = await self.runner.collect_evidence(
+                    proposal_id, followed.chosen, check, self.seconds(), tell, self.wait_for_quiet
                 )
-            except FilesChangedDuringTests:
-                tell(
-                    ProposalTestEvidence(proposal_id, followed.revision, why_not="files changed while the tests ran")
-                )
+                tell(found)
             except Exception as error:
                 # Report any error; it must not end the app.
                 why_not = str(error) or type(error).__name__

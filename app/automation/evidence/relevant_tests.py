@@ -397,12 +397,12 @@ class TestSelector:
         recorded = frozenset(each for each in recorded if self._exists_after_proposal(each.partition("::")[0]))
         new = {path for path, text in self.texts.items() if text is not None and _is_python_test(path)}
         if recorded:
-            beside = [path for path in self._tests_that_import(paths) if path in new]
+            beside = [path for path in self._import_graph().tests_that_import(paths) if path in new]
             names = sorted({*beside, *(each for each in recorded if each.partition("::")[0] not in beside)})
             return TestSelection(
                 tuple(names), f"{format_count(len(recorded), 'test')} that ran it before, by {where}"
             ).shorten_for_command_line()
-        files = self._tests_that_import(paths)
+        files = self._import_graph().tests_that_import(paths)
         if not files:
             return TestSelection()
         every = len(self._import_graph().tests)
@@ -413,28 +413,22 @@ class TestSelector:
             return self.texts[path] is not None
         return (self.workspace.root / path).is_file()
 
-    def _tests_that_import(self, paths: Collection[str]) -> tuple[str, ...]:
-        return self._import_graph().tests_that_import(paths)
-
     def _import_graph(self) -> ImportGraph:
         if self._graph is None:
             paths = {*self.texts, *(path for path in self.workspace.walk_files() if path.endswith(".py"))}
             there = [path for path in paths if self.texts.get(path, "") is not None]
-            read = self._read()
-            self._graph = build_import_graph(there[:_MAX_FILES], read)
-            self._graph.tests = filter_tests_collected_by_default(self._graph.tests, read)
+            self._graph = build_import_graph(there[:_MAX_FILES], self._read_text)
+            self._graph.tests = filter_tests_collected_by_default(self._graph.tests, self._read_text)
         return self._graph
 
-    def _read(self) -> Callable[[str], str]:
-        def read(path: str) -> str:
-            if (text := self.texts.get(path)) is not None:
-                return text
-            try:
-                return self.workspace.read(path, _MAX_SOURCE_BYTES).decode("utf-8", "replace")
-            except (OSError, WorkspaceError):
-                return ""
-
-        return read
+    def _read_text(self, path: str) -> str:
+        """Return the text of a file after the proposal; empty if it can't be read."""
+        if (text := self.texts.get(path)) is not None:
+            return text
+        try:
+            return self.workspace.read(path, _MAX_SOURCE_BYTES).decode("utf-8", "replace")
+        except (OSError, WorkspaceError):
+            return ""
 
 
 def _is_python_test(path: str) -> bool:

@@ -33,7 +33,8 @@ def find_required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tupl
         The texts in printable ASCII; empty if they can't be determined.
     """
     if not regex:
-        return _longest_text(_PRINTABLE_ASCII.findall(pattern)), ignore_case
+        longest = max(_PRINTABLE_ASCII.findall(pattern), key=len, default="")
+        return frozenset((longest,) if longest else ()), ignore_case
     reader = _PatternReader(pattern)
     try:
         texts = reader.alternatives()
@@ -135,10 +136,6 @@ class _PatternReader:
         is_next = self._pattern.startswith(letter, self._position)
         self._position += is_next
         return is_next
-
-
-def _longest_text(texts: list[str]) -> RequiredTexts:
-    return frozenset((max(texts, key=len),)) if texts else frozenset()
 
 
 _MAX_ARGUMENT_BYTES = 96 * 1024

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
+from app.automation.check_scheduler import HunkExclusions
 from app.automation.evidence.evidence_runner import HunkTestEvidenceCollector, ReportEvidence
-from app.automation.evidence.evidence_scheduler import HunkExclusions, HunkTestEvidenceScheduler
+from app.automation.evidence.evidence_scheduler import HunkTestEvidenceScheduler
 from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.config.settings import CheckTable
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
