@@ -281,9 +281,7 @@ class SignoffApp(TerminalAdaptedApp):
     @on(Composer.Submitted)
     def send_message(self, event: Composer.Submitted) -> None:
         """Send a message to the model, or put it back into the composer if it cannot be sent."""
-        self.run_background(
-            partial(self._chat.send_message, event.text, mentions=event.mentions), group="command"
-        )
+        self.run_background(partial(self._chat.send_message, event.text, mentions=event.mentions), group="command")
 
     @on(Composer.CommandEntered)
     def run_command(self, event: Composer.CommandEntered) -> None:
