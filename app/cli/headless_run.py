@@ -404,7 +404,7 @@ class TurnProgressPrinter:
             if not self._commands:
                 return "`--commands allow` lets it run"
             return "`--in-place` lets it run" if asked.direct and not self._in_place else ""
-        return f"the app asks you: `signoff --session {self._session.id}`"
+        return f"`signoff --session {self._session.id}` can ask"
 
     def _print_phase(self, changed: PhaseChanged) -> None:
         self._waiting_timer.cancel()

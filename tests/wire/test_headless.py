@@ -135,7 +135,7 @@ def test_a_failed_closing_request_is_reported_too(server: WireServer, capsys: py
     ("call", "summary"),
     [
         (("run_command", {"command": "ls"}), "· run_command ls: not allowed: `--commands allow` lets it run\n"),
-        (("read_file", {"path": ".env"}), "· read_file .env: not allowed: the app asks you: `signoff --session "),
+        (("read_file", {"path": ".env"}), "· read_file .env: not allowed: `signoff --session "),
     ],
     ids=["command", "secret"],
 )
@@ -154,7 +154,7 @@ def test_a_permission_that_nobody_can_give_is_not_called_a_denial(
     assert summary in said.err
     assert said.out == "As you like.\nNothing staged.\n"
     [result] = of_role(server.last, "tool")
-    assert "nobody could be asked to allow it, so this is no decision of the user's" in result
+    assert "nobody could be asked to allow it, so this is no decision of the user's (`" in result
     assert summary.partition("not allowed: ")[2].strip() in result
     for text in (said.err, result):
         assert "denied" not in text and "did not allow" not in text and "did not let" not in text

@@ -157,8 +157,8 @@ class PermissionAnswer(Struct, frozen=True):
         if not self.unattended:
             return ToolCallNotPermitted(denied)
         return ToolCallNotPermitted(
-            f"{not_done}: nobody could be asked to allow it, so this is no decision of the user's. "
-            f"{self.unattended}. Go on without it, or say in your answer what it is needed for.",
+            f"{not_done}: nobody could be asked to allow it, so this is no decision of the user's "
+            f"({self.unattended}). Go on without it, or say in your answer what it is needed for.",
             summary=f"not allowed: {self.unattended}",
         )
 
