@@ -4,6 +4,7 @@ import os
 import subprocess
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -58,14 +59,22 @@ def commit_proposal(root: Path, proposal: Proposal, trailers: Sequence[str] = ()
         raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
     message = "\n".join((make_commit_message(proposal), "", *trailers, ""))
     git = partial(_git, root)
-    present = [name for name in names if os.path.lexists(root / name)]
-    if present:
-        git("add", "--intent-to-add", "--", *present)
+    untracked = set(git("ls-files", "--others", "--exclude-standard", "-z", "--", *names).split("\0"))
+    new = [name for name in names if name in untracked]
+    if new:
+        git("add", "--intent-to-add", "--", *new)
     tracked_names = set(git("ls-files", "-z", "--", *names).split("\0"))
     tracked = [name for name in names if name in tracked_names]
     if not tracked:
         raise CommitFailed(f"Git does not track any file of {proposal.id}, so there is nothing to commit.")
-    git("commit", "--quiet", "--only", "--message", message, "--", *tracked)
+    try:
+        git("commit", "--quiet", "--only", "--message", message, "--", *tracked)
+    except CommitFailed:
+        if new:
+            # Otherwise `git merge --abort` could fail.
+            with suppress(CommitFailed):
+                git("update-index", "--force-remove", "--", *new)
+        raise
     return git("rev-parse", "HEAD").strip()
 
 

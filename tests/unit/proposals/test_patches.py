@@ -333,18 +333,33 @@ def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
     draft.edit("c[1].txt", [TextReplacement("c", "d")])
     draft.delete("gone.txt")
     draft.write("new.txt", "n\n")
+    (site.root / ".git/info/exclude").write_text("*.o\n")
+    draft.write("new.o", "o\n")
     draft.add_changes([PathChange("link", None, FileOrLink(b"nowhere", LINK_MODE))])
     proposal = site.service.stage(draft, "Count in words")
     with pytest.raises(CommitFailed, match="wrote no files"):
         commit_proposal(site.root, proposal)
     proposal = site.service.approve(proposal.id).proposal
-    lines = ["Assisted-by: signoff", "Reviewed-in: signoff P1 (4/4 hunks)"]
+    lines = ["Assisted-by: signoff", "Reviewed-in: signoff P1 (5/5 hunks)"]
     commit = commit_proposal(site.root, proposal, trailers=lines)
     shown = git(site.root, "show", "--name-status", "--format=%s|%(trailers:unfold)", commit).decode()
     assert shown.startswith("Count in words|" + "\n".join(lines))
     changed = [line.split("\t") for line in shown.splitlines() if "\t" in line]
     assert changed == [["M", "a.txt"], ["M", "c[1].txt"], ["D", "gone.txt"], ["A", "link"], ["A", "new.txt"]]
     assert git(site.root, "diff", "--cached", "--name-only").decode() == "b.txt\n"
+
+
+def test_a_refused_commit_leaves_the_index_as_it_was(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    repository(site)
+    hook = site.root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho not today >&2; exit 1\n")
+    hook.chmod(0o755)
+    proposal = site.service.approve(site.write(**{"new.txt": "n\n"}).id).proposal
+    with pytest.raises(CommitFailed, match="not today"):
+        commit_proposal(site.root, proposal)
+    assert git(site.root, "status", "--porcelain") == b"?? new.txt\n"
 
 
 def test_a_long_summary_is_a_short_subject_and_the_body_of_the_commit(bench: Make) -> None:
