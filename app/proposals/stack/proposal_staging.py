@@ -31,7 +31,7 @@ from app.proposals.values.models import (
     with_state,
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind
-from app.proposals.values.pending_paths import has_undecided_part
+from app.proposals.values.pending_paths import format_proposal_ids, has_undecided_part
 from app.proposals.values.proposal_errors import NothingToStage
 from app.proposals.values.proposal_store import ProposalStore
 
@@ -94,7 +94,9 @@ def stage_draft(
     if staged and comparable_change_results(staged.files) == comparable_change_results(proposal.files):
         return staged
     if all(change.already_applied for change in proposal.files):
-        raise NothingToStage("The workspace holds all of this already: there is nothing to propose.")
+        pending = [other.id for other in related_pending_proposals(store, paths) if other.id != proposal.id]
+        with_pending = f", with {format_proposal_ids(pending)} still pending," if pending else ""
+        raise NothingToStage(f"The workspace{with_pending} has all of this already: there is nothing to propose.")
     update = {"revision": staged.revision + 1, "created": staged.created} if staged else {"revision": 1}
     proposal = add_risk_reasons_and_reading_order(
         contents, proposal.model_copy(update=update), draft.request, draft.read_history

@@ -136,6 +136,8 @@ def test_a_commit_a_range_and_a_branch(opened: Open, root: Path) -> None:
     whole, _ = stage_commits_or_pull_request(runtime, ["feature"])
     assert [change.path for change in whole.files] == ["a.txt", "b.txt"]
     assert whole.origin.ref == f"feature ({second[:7]}), 2 commits by Cleo, Bea"
+    with pytest.raises(NothingToStage, match=f"The workspace, with {whole.id} still pending, has all of this"):
+        stage_commits_or_pull_request(runtime, ["feature"])
     runtime.service.approve(whole.id)
     assert (root / "a.txt").read_text() == text.replace("\n3\n", "\nthree\n").replace("\n28\n", "\nend\n")
     with pytest.raises(NothingToStage, match="already"):
