@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -58,16 +58,17 @@ class ScriptedModelServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def next_calls(self, body: Json) -> Sequence[ScriptedToolCall]:
-        """Return the calls that answer a request; only requests that offer tools advance the script."""
-        if not body.get("tools"):
-            return ()
-        self.requests.append(body)
-        self.ready()
-        if not self.script:
-            return ()
-        self.made += 1
-        return self.script.pop(0)
+    def next_calls(self, body: Json) -> tuple[Sequence[ScriptedToolCall], int]:
+        """Return the calls that answer a request, and its number; only requests that offer tools advance the
+        script."""
+        calls: Sequence[ScriptedToolCall] = ()
+        if body.get("tools"):
+            self.requests.append(body)
+            self.ready()
+            if self.script:
+                self.made += 1
+                calls = self.script.pop(0)
+        return calls, len(self.requests)
 
 
 class _ModelRequestHandler(BaseHTTPRequestHandler):
@@ -86,30 +87,31 @@ class _ModelRequestHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
         body: Json = json.loads(raw) if raw.startswith(b"{") else {}
-        path = self.path.split("?")[0]
-        if path.endswith("/messages"):
-            calls = self.model.next_calls(body)
-            message = _make_anthropic_message(calls, len(self.model.requests))
-            self._send_body(
-                *(
-                    (_encode_sse(_anthropic_events(message)))
-                    if body.get("stream")
-                    else (json.dumps(message).encode(),)
-                )
-            )
-        elif path.endswith("/chat/completions"):
-            calls = self.model.next_calls(body)
-            self._send_body(*_encode_sse(_chat_completion_chunks(calls, len(self.model.requests))))
-        elif path.endswith("/responses"):
-            calls = self.model.next_calls(body)
-            self._send_body(*_encode_sse(_openai_response_events(calls, len(self.model.requests))))
-        elif path.endswith("streamGenerateContent"):
-            self._send_body(*_encode_sse([_make_gemini_answer(self.model.next_calls(body))]))
-        elif path.endswith("generateContent"):
-            said = json.dumps({"reasoning": "x", "next_speaker": "user", "model_choice": "pro"})
-            self._send_body(json.dumps(_gemini_candidate([{"text": said}])).encode())
-        else:
-            self._send_body(b'{"input_tokens": 10}')
+        match self.path.split("?")[0].rpartition("/")[2].rpartition(":")[2]:
+            case "messages":
+                message = _make_anthropic_message(*self.model.next_calls(body))
+                if body.get("stream"):
+                    self._send_events(_anthropic_events(message))
+                else:
+                    self._send_body(json.dumps(message).encode())
+            case "completions":
+                self._send_events(_chat_completion_chunks(*self.model.next_calls(body)))
+            case "responses":
+                self._send_events(_openai_response_events(*self.model.next_calls(body)))
+            case "streamGenerateContent":
+                self._send_events([_make_gemini_answer(self.model.next_calls(body)[0])])
+            case "generateContent":
+                said = json.dumps({"reasoning": "x", "next_speaker": "user", "model_choice": "pro"})
+                self._send_body(json.dumps(_gemini_candidate([{"text": said}])).encode())
+            case _:
+                self._send_body(b'{"input_tokens": 10}')
+
+    def _send_events(self, events: Iterable[Json]) -> None:
+        text = "".join(
+            (f"event: {event['type']}\n" if "type" in event else "") + f"data: {json.dumps(event)}\n\n"
+            for event in events
+        )
+        self._send_body(text.encode(), "text/event-stream")
 
     def _send_body(self, body: bytes, kind: str = "application/json") -> None:
         self.send_response(200)
@@ -117,13 +119,6 @@ class _ModelRequestHandler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-
-def _encode_sse(each: Sequence[Json] | Iterator[Json]) -> tuple[bytes, str]:
-    text = "".join(
-        (f"event: {event['type']}\n" if "type" in event else "") + f"data: {json.dumps(event)}\n\n" for event in each
-    )
-    return text.encode(), "text/event-stream"
 
 
 def _make_anthropic_message(calls: Sequence[ScriptedToolCall], number: int) -> Json:
@@ -243,16 +238,11 @@ supports_websockets = false
 [projects.{workspace}]
 trust_level = "trusted"
 """
-_GEMINI_SETTINGS = {
-    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
-    "general": {"disableAutoUpdate": True},
-    "privacy": {"usageStatisticsEnabled": False},
-}
-_QWEN_SETTINGS = {
-    "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
-    "general": {"disableAutoUpdate": True},
-    "privacy": {"usageStatisticsEnabled": False},
-}
+_GEMINI_AND_QWEN_SETTINGS = """{{
+"security": {{"auth": {{"selectedType": "{auth}"}}, "folderTrust": {{"enabled": false}}}},
+"general": {{"disableAutoUpdate": true}},
+"privacy": {{"usageStatisticsEnabled": false}}
+}}"""
 _KIMI_CONFIG = """default_model = "scripted"
 [models.scripted]
 provider = "scripted"
@@ -263,6 +253,14 @@ type = "openai"
 base_url = "{url}/v1"
 api_key = "x"
 """
+_WRITE_TOOLS = {
+    "claude": ("Write", "file_path", "content"),
+    "copilot": ("create", "path", "file_text"),
+    "opencode": ("write", "filePath", "content"),
+    "droid": ("Create", "file_path", "content"),
+    "kimi": ("Write", "path", "content"),
+}
+"""The tool that creates a file, with its arguments for path and text, if it is not Gemini CLI's."""
 _CODE_MODE_SCRIPT = "try {{ await tools.apply_patch({patch}) }} catch (error) {{ text(String(error)) }}"
 
 
@@ -302,7 +300,9 @@ class AgentTrialEnvironment:
                 _write_new_file(home / ".codex" / "config.toml", text)
                 return {"SCRIPTED_KEY": "x", "CODEX_HOME": str(home / ".codex")}
             case "gemini":
-                _write_new_file(home / ".gemini" / "settings.json", json.dumps(_GEMINI_SETTINGS))
+                _write_new_file(
+                    home / ".gemini" / "settings.json", _GEMINI_AND_QWEN_SETTINGS.format(auth="gemini-api-key")
+                )
                 return {
                     "GEMINI_CLI_HOME": str(home),
                     "GOOGLE_GEMINI_BASE_URL": url,
@@ -310,7 +310,7 @@ class AgentTrialEnvironment:
                     "GEMINI_TELEMETRY_ENABLED": "false",
                 }
             case "qwen":
-                _write_new_file(home / ".qwen" / "settings.json", json.dumps(_QWEN_SETTINGS))
+                _write_new_file(home / ".qwen" / "settings.json", _GEMINI_AND_QWEN_SETTINGS.format(auth="openai"))
                 return {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "x", "OPENAI_MODEL": "scripted"}
             case "copilot":
                 _write_new_file(
@@ -330,9 +330,9 @@ class AgentTrialEnvironment:
                     "options": {"baseURL": f"{url}/v1", "apiKey": "x"},
                     "models": {"scripted": {}},
                 }
-                settings = {"model": "scripted/scripted", "small_model": "scripted/scripted", "autoupdate": False}
-                settings |= {"share": "disabled", "provider": {"scripted": provider}}
-                _write_new_file(home / ".config" / "opencode" / "opencode.json", json.dumps(settings))
+                config = {"model": "scripted/scripted", "small_model": "scripted/scripted", "autoupdate": False}
+                config |= {"share": "disabled", "provider": {"scripted": provider}}
+                _write_new_file(home / ".config" / "opencode" / "opencode.json", json.dumps(config))
                 switches = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
                 return {f"OPENCODE_DISABLE_{name}": "1" for name in switches}
             case "droid":
@@ -346,10 +346,10 @@ class AgentTrialEnvironment:
 
     def arguments(self, prompt: str, *, again: bool = False) -> list[str]:
         """Return the arguments to answer a prompt without a screen; `again` continues the session."""
+        resumed = ["--continue"] if again else []
         match self._agent:
             case "claude":
-                allowed = ["--allowedTools", "Write,Edit,Read,NotebookEdit,Bash"]
-                return [*(["--continue"] if again else []), *allowed, "-p", prompt]
+                return [*resumed, "--allowedTools", "Write,Edit,Read,NotebookEdit,Bash", "-p", prompt]
             case "codex":
                 resumed = ["resume", "--last"] if again else []
                 return ["exec", *resumed, "--skip-git-repo-check", "--dangerously-bypass-hook-trust", prompt]
@@ -357,16 +357,16 @@ class AgentTrialEnvironment:
                 resumed = ["--resume", "latest"] if again else []
                 return ["-m", "gemini-2.5-pro", "--yolo", "--skip-trust", *resumed, "-p", prompt]
             case "qwen":
-                return ["--yolo", *(["--continue"] if again else []), "-p", prompt]
+                return ["--yolo", *resumed, "-p", prompt]
             case "copilot":
-                return ["--allow-all-tools", *(["--continue"] if again else []), "-p", prompt]
+                return ["--allow-all-tools", *resumed, "-p", prompt]
             case "opencode":
-                return ["run", *(["--continue"] if again else []), prompt]
+                return ["run", *resumed, prompt]
             case "droid":
                 resumed = ["--session-id", self._droid_session()] if again else []
                 return ["exec", "--auto", "high", "-m", "custom:scripted", *resumed, prompt]
             case _:
-                return [*(["--continue"] if again else []), "-p", prompt]
+                return [*resumed, "-p", prompt]
 
     def _droid_session(self) -> str:
         """Return the id of its only session."""
@@ -381,20 +381,8 @@ class AgentTrialEnvironment:
             if self._code_mode:
                 return ScriptedToolCall("exec", {}, _CODE_MODE_SCRIPT.format(patch=json.dumps(patch)))
             return ScriptedToolCall("apply_patch", {}, patch)
-        absolute = str(self.workspace / path)
-        match self._agent:
-            case "claude":
-                return ScriptedToolCall("Write", {"file_path": absolute, "content": text})
-            case "copilot":
-                return ScriptedToolCall("create", {"path": absolute, "file_text": text})
-            case "opencode":
-                return ScriptedToolCall("write", {"filePath": absolute, "content": text})
-            case "droid":
-                return ScriptedToolCall("Create", {"file_path": absolute, "content": text})
-            case "kimi":
-                return ScriptedToolCall("Write", {"path": absolute, "content": text})
-            case _:
-                return ScriptedToolCall("write_file", {"file_path": absolute, "content": text})
+        tool, path_argument, text_argument = _WRITE_TOOLS.get(self._agent, ("write_file", "file_path", "content"))
+        return ScriptedToolCall(tool, {path_argument: str(self.workspace / path), text_argument: text})
 
 
 def _write_new_file(path: Path, text: str) -> None:
