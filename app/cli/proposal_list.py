@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.runtime.open_workspace import OpenWorkspace
+from app.storage.database import has_nothing_pending, parent_workspaces_with_pending_proposals
 from app.text.quantities import join_first
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def print_or_watch_proposals(runtime: OpenWorkspace, arguments: argparse.Namespa
     if arguments.json:
         _print_documents(found)
     elif not found:
-        above = runtime.parents_with_pending_proposals()
+        above = parent_workspaces_with_pending_proposals(runtime.database, runtime.name)
         from_whom = "" if arguments.origin is None else f" from {arguments.origin}"
         print_line(f"Nothing waits for you here{from_whom}{f', but in {above[0]} (--workspace)' if above else ''}.")
     for proposal in [] if arguments.json else found:
@@ -49,7 +50,7 @@ def format_proposal_line(proposal: "Proposal") -> str:
 
 
 def _find_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
-    if runtime.has_nothing_pending and not arguments.all:
+    if not arguments.all and has_nothing_pending(runtime.database, runtime.name):
         return []
     from app.cli.proposal_choice import rebase_proposals_and_record_unseen
     from app.runtime.unfinished_work import recover_interrupted_work_and_notify

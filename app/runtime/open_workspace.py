@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.storage import StorageError
-from app.storage import database as at_rest
 from app.storage.app_dirs import AppDirs, find_app_dirs
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from app.agent.trace import TraceFileWriter
     from app.automation.check_runner import CheckRunner
     from app.automation.event_hooks import HookRunner
-    from app.automation.evidence.command_reproducer import CommandReproducer
     from app.automation.evidence.evidence_runner import HunkTestEvidenceCollector
     from app.automation.evidence.proposal_evidence import CommandReproductionResult
     from app.config.config_tables import HookTable
@@ -342,13 +340,6 @@ class OpenWorkspace:
             history = find_agent_reads_before_proposal(self.captured_edits, self.proposals, proposal_id, paths)
         return format_read_history(history, paths) if history is not None else ["This is not known of its author."]
 
-    @property
-    def recipes(self) -> "CommandReproducer":
-        """Return the runner that runs the commands of proposals again."""
-        from app.automation.evidence.command_reproducer import CommandReproducer
-
-        return CommandReproducer(self.checks, self.service, self.tree_id)
-
     async def reproduce(self, proposal_id: str) -> "CommandReproductionResult":
         """Run the command of a waiting proposal again; if the result replaces the proposal's, add a note for its
         model.
@@ -357,8 +348,10 @@ class OpenWorkspace:
         """
         import asyncio
 
-        recipes = await asyncio.to_thread(lambda: self.recipes)
-        result = await recipes.reproduce(proposal_id)
+        from app.automation.evidence.command_reproducer import CommandReproducer
+
+        reproducer = await asyncio.to_thread(lambda: CommandReproducer(self.checks, self.service, self.tree_id))
+        result = await reproducer.reproduce(proposal_id)
         if result.outcome == "replaced":
             await asyncio.to_thread(self._add_replaced_note, proposal_id, result.differing)
         return result
@@ -394,15 +387,6 @@ class OpenWorkspace:
     def settings(self) -> "Settings":
         """Return the merged settings. Raises ConfigError."""
         return self.configuration.settings
-
-    @property
-    def has_nothing_pending(self) -> bool:
-        """Return whether no proposal waits for a decision and no work is unfinished."""
-        return at_rest.has_nothing_pending(self.database, self.name)
-
-    def parents_with_pending_proposals(self) -> list[str]:
-        """Return the folders above this workspace that are workspaces themselves and have waiting proposals."""
-        return at_rest.parent_workspaces_with_pending_proposals(self.database, self.name)
 
     def reload(self) -> "Configuration":
         """Read the configuration files again, with the trust that the user has given by now. Raises ConfigError."""

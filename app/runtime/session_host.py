@@ -19,7 +19,6 @@ from app.agent.updates import EventRecorded, ProposalsChanged, SessionFailed, Up
 from app.config.settings import Settings
 from app.conversation.events import ProposalDecided, TurnStarted, UserNotice
 from app.copies import replace
-from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient
 from app.proposals.files.file_change_watcher import FileChangeWatcher
 from app.proposals.proposal_service import ProposalService
@@ -29,7 +28,6 @@ from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
     connect_model,
     create_or_resume_session,
-    list_models,
     make_commit_function,
     make_session_limits,
     make_turn_settings,
@@ -399,10 +397,6 @@ class SessionHost:
         if self.model is not None:
             await self.model.aclose()
         await self._demo_server.aclose()
-
-    async def list_models(self, settings: Settings) -> list[ListedModel]:
-        """Return the models of the endpoint in these settings. Raises RequestError or ModelNotConfigured."""
-        return await list_models(self.runtime, settings)
 
     def apply_settings(self, settings: Settings) -> None:
         """Apply changed settings except those of the endpoint, which `connect` applies."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from app.runtime.model_connection import (
     ModelNotConfigured,
     endpoint_url_without_credentials,
+    list_models,
     read_picked_model,
     save_picked_model,
 )
@@ -123,7 +124,7 @@ class ModelConnector:
         models: list[ListedModel] = []
 
         async def load() -> "Sequence[ListedModel]":
-            models[:] = await self._session.host.list_models(settings)
+            models[:] = await list_models(self._session.host.runtime, settings)
             return models
 
         self._session.session_or_question_shown.set()
