@@ -17,7 +17,6 @@ from app.proposals.values.models import FileChange, HunkState, Proposal, Proposa
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import unrecorded_decision_event
-from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal, DatabaseChangeWatch
 from app.storage.seen_lines_store import SeenLinesStore
 from app.text.quantities import format_count, join_with_and
@@ -25,7 +24,6 @@ from app.text.quantities import format_count, join_with_and
 RECORD_WAIT_SECONDS = 2.0
 """Seconds to wait until a decision is recorded with the text of its hunks; the user's feedback is stored earlier."""
 _UNDECIDED_STATES = ("pending", "partly_approved")
-_NO_LIMIT_SECONDS = 365 * 86_400.0
 
 
 class DecisionStatus(Struct, frozen=True):
@@ -54,13 +52,10 @@ class DecisionStatus(Struct, frozen=True):
         return self.state == "denied" and not self.has_feedback
 
 
-def read_decision_status(
-    database: Database, workspace: str, proposal: str, reported_count: int = 0
-) -> DecisionStatus:
+def read_decision_status(runtime: OpenWorkspace, proposal: str, reported_count: int = 0) -> DecisionStatus:
     """Read the status once.
 
     Args:
-        workspace: Name of the workspace in the store (`OpenWorkspace.name`).
         reported_count: Number of the last decision that was reported to the agent.
 
     Raises:
@@ -69,8 +64,8 @@ def read_decision_status(
     """
     digits = proposal.strip()[1:]
     number = int(digits[:15]) if proposal.strip()[:1] in "Pp" and digits.isascii() and digits.isdigit() else 0
-    values = {"workspace": workspace, "number": number, "id": f"P{number}", "reported": reported_count}
-    rows = database.query_rows(_SELECT_STATUS, values)
+    values = {"workspace": runtime.name, "number": number, "id": f"P{number}", "reported": reported_count}
+    rows = runtime.database.query_rows(_SELECT_STATUS, values)
     if not rows:
         raise UnknownProposal(f"There is no proposal {proposal.strip()[:40] or '(empty)'} in this workspace.")
     state, decisions, has_feedback, unrecorded = rows[0]
@@ -78,22 +73,18 @@ def read_decision_status(
 
 
 def wait_for_decision(
-    database: Database,
-    workspace: str,
-    signal: DatabaseChangeSignal,
+    runtime: OpenWorkspace,
     proposal: str,
     *,
+    seconds: float,
     reported_count: int = 0,
-    seconds: float | None = None,
     stop: threading.Event | None = None,
 ) -> DecisionStatus:
     """Wait until a proposal is decided (`DecisionStatus.is_decided`) and the decision is recorded.
 
     Args:
-        workspace: Name of the workspace in the store (`OpenWorkspace.name`).
-        signal: The workspace's signal (`OpenWorkspace.signal`).
+        seconds: Maximum wait.
         reported_count: Number of the last decision that was reported to the agent.
-        seconds: Maximum wait; None waits without limit.
         stop: Ends the wait when it is set.
 
     Returns:
@@ -104,12 +95,12 @@ def wait_for_decision(
         StorageError: The database can't be read.
         OSError: The system does not allow watching the signal file.
     """
-    end = time.monotonic() + (_NO_LIMIT_SECONDS if seconds is None else min(seconds, _NO_LIMIT_SECONDS))
-    with DatabaseChangeWatch(signal) as watch:
+    end = time.monotonic() + seconds
+    with DatabaseChangeWatch(runtime.signal) as watch:
         patient_until = 0.0
         while True:
             # Read after the watch has started: it reports all later writes.
-            now = read_decision_status(database, workspace, proposal, reported_count)
+            now = read_decision_status(runtime, proposal, reported_count)
             until = end
             if now.is_decided:
                 patient_until = patient_until or time.monotonic() + RECORD_WAIT_SECONDS

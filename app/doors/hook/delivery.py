@@ -79,12 +79,10 @@ def _wait_for_decision_report(
     runtime: OpenWorkspace, proposal: str, reported: int, answer: HookAnswer, until: float
 ) -> HookAnswer:
     try:
-        now = read_decision_status(runtime.database, runtime.name, proposal, reported)
+        now = read_decision_status(runtime, proposal, reported)
         seconds = until - time.monotonic()
         if not now.is_decided and seconds > 0:
-            now = wait_for_decision(
-                runtime.database, runtime.name, runtime.signal, proposal, reported_count=reported, seconds=seconds
-            )
+            now = wait_for_decision(runtime, proposal, reported_count=reported, seconds=seconds)
     except UnknownProposal:
         return answer
     if not now.is_decided:

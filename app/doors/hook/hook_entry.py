@@ -89,10 +89,6 @@ class HookTerminated(BaseException):
     """The hook got SIGTERM, from the agent or the system."""
 
 
-class InputTooLarge(Exception):
-    """Standard input is larger than `MAX_CALL_BYTES`."""
-
-
 def run_hook(arguments: Sequence[str], agent: HookAnswerChannel) -> int:
     """Answer one call and return the exit code; never raises."""
     gc.set_threshold(_COLLECTION_THRESHOLD)
@@ -109,7 +105,7 @@ def run_hook(arguments: Sequence[str], agent: HookAnswerChannel) -> int:
             agent.allow_on_failure()
         if len(text) > MAX_CALL_BYTES:
             _discard_input()
-            raise InputTooLarge(
+            raise ValueError(
                 f"It is larger than {MAX_CALL_BYTES // 1024**2} MiB, and was not read. Make the edit in parts."
             )
         call = parse_call(name, text)
@@ -408,21 +404,21 @@ def _answer_shell_command(door: HookContext, call: HookCall) -> HookAnswer:
         # The hook does not see what a shell writes, but it sees the edits of the tool apply_patch.
         return hook_messages.edit_not_staged_answer("call apply_patch as a tool, not through the shell.")
     if door.options.decisions == "deny" and contains_signoff_decision_command(line):
-        return hook_messages.shell_command_answer(
+        return HookAnswer(
             "deny",
             "Refused, and nothing of this command was run: it decides in signoff, or stages there, which is the "
             "user's. Tell the user what you would decide, and why. If the command only has such words in it, ask the "
             "user to run it.",
         )
     if door.options.decisions == "deny" and call.agent == "codex" and starts_interactive_shell(line):
-        return hook_messages.shell_command_answer(
+        return HookAnswer(
             "deny",
             "Refused, and nothing of this command was run: it starts a shell that takes commands from its input, and "
             "signoff can't see what is written there. Run each command by itself.",
         )
     verdict = door.options.commands
-    if verdict == "ask" and call.agent != "claude":
+    if verdict == "allow":
+        return EMPTY_ANSWER
+    if call.agent != "claude":
         verdict = "deny"
-    return hook_messages.shell_command_answer(
-        verdict, "signoff does not let this agent run commands here; ask the user to run it."
-    )
+    return HookAnswer(verdict, "signoff does not let this agent run commands here; ask the user to run it.")

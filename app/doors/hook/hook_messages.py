@@ -192,11 +192,6 @@ def other_agents_tool_answer(tool: str, hook_agent: str, title: str, name: str) 
     return HookAnswer("deny", words)
 
 
-def shell_command_answer(verdict: str, words: str) -> HookAnswer:
-    """Return the answer to a shell command: the verdict with the words, or an empty answer for `allow`."""
-    return EMPTY_ANSWER if verdict == "allow" else HookAnswer(verdict, words)
-
-
 def render_answer(call: HookCall, answer: HookAnswer) -> str:
     """Return the text for standard output: JSON in the agent's form, or an empty text."""
     agent = find_agent(call.agent)

@@ -308,7 +308,7 @@ _STILL_PENDING_MESSAGE = (
     "change does and what to look at; don't make it in another way. proposal_status gives the decision, with the "
     "user's words, once there is one."
 )
-_MANY_DENIALS_MESSAGE = (
+_TOO_MANY_WAITING_MESSAGE = (
     "Refused, and nothing of this call was staged: {count} proposals of agents await the user's decision, the most "
     "that there may be. End your turn now, and ask the user to decide on some of them."
 )
@@ -451,12 +451,12 @@ class ProposalTools:
             if turns:
                 if words := self._unread_feedback(runtime, turns, running):
                     return _ToolAnswer(words, failed=True)
-                status = read_decision_status(runtime.database, runtime.name, turns[-1].proposal)
+                status = read_decision_status(runtime, turns[-1].proposal)
                 if no := staging_refusal_reason(turns[-1], caller, arguments.on_top_of or "", status):
                     return _ToolAnswer(no, failed=True)
             count = sum(proposal.origin.kind is OriginKind.AGENT for proposal in runtime.service.pending())
             if count >= MAX_WAITING_PROPOSALS:
-                return _ToolAnswer(_MANY_DENIALS_MESSAGE.format(count=count), failed=True)
+                return _ToolAnswer(_TOO_MANY_WAITING_MESSAGE.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)
             runtime.captured_edits.add_turn(
@@ -477,7 +477,7 @@ class ProposalTools:
         unread = [
             turn.proposal
             for turn in turns
-            if read_decision_status(runtime.database, runtime.name, turn.proposal, turn.reported).has_feedback
+            if read_decision_status(runtime, turn.proposal, turn.reported).has_feedback
         ]
         if not unread:
             return ""
@@ -537,15 +537,7 @@ class ProposalTools:
             waited = time.monotonic() - began
             running.report_progress(round(waited, 3), seconds, f"{name} waits for the user's decision in signoff")
             step = min(PROGRESS_SECONDS, seconds - waited)
-            status = wait_for_decision(
-                runtime.database,
-                runtime.name,
-                runtime.signal,
-                name,
-                reported_count=reported,
-                seconds=step,
-                stop=running.stop,
-            )
+            status = wait_for_decision(runtime, name, seconds=step, reported_count=reported, stop=running.stop)
             if status.is_decided or running.stop.is_set() or time.monotonic() - began >= seconds:
                 return status
 
@@ -555,7 +547,7 @@ class ProposalTools:
         turn = runtime.captured_edits.turn_of_proposal(name)
         if turn is not None and number > turn.reported and not running.cancelled:
             runtime.captured_edits.mark_reported(name, number)
-        if read_decision_status(runtime.database, runtime.name, name).is_denial_without_new_feedback:
+        if read_decision_status(runtime, name).is_denial_without_new_feedback:
             text = f"{text}\n\n{_NO_REASON}"
         elif advice := repeated_denials_note(self._count_denials_in_row(runtime, turn), asks_by_tool=False):
             text = f"{text}\n\n{advice.text}"
@@ -581,7 +573,7 @@ class ProposalTools:
         name = runtime.service.get(wanted).id
         turn = runtime.captured_edits.turn_of_proposal(name)
         reported = turn.reported if turn is not None else 0
-        status = read_decision_status(runtime.database, runtime.name, name, reported)
+        status = read_decision_status(runtime, name, reported)
         if arguments.wait_seconds and not status.is_decided:
             status = self._wait_with_progress(runtime, name, reported, arguments.wait_seconds, running)
         parts = [

@@ -95,9 +95,7 @@ class Waiting:
         monkeypatch.setattr(agent_decisions, "read_decision_status", counted)
         self._pool = ThreadPoolExecutor(1)
         call: Callable[..., DecisionStatus] = wait_for_decision
-        self.ended: Future[DecisionStatus] = self._pool.submit(
-            call, runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60, stop=self.stop
-        )
+        self.ended: Future[DecisionStatus] = self._pool.submit(call, runtime, proposal.id, seconds=60, stop=self.stop)
         self.look()
 
     def look(self) -> None:
@@ -172,16 +170,14 @@ def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: OpenWorkspace, p
     stop = threading.Event()
     stop.set()
     for seconds, sign in ((60.0, stop), (0.0, None), (0.05, None)):
-        left = wait_for_decision(
-            runtime.database, runtime.name, runtime.signal, proposal.id, seconds=seconds, stop=sign
-        )
+        left = wait_for_decision(runtime, proposal.id, seconds=seconds, stop=sign)
         assert (left.state, left.is_decided) == ("pending", False)
 
 
 def test_unrecorded_ends_it(runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime.service.deny(proposal.id, feedback=WORDS)
     monkeypatch.setattr(agent_decisions, "RECORD_WAIT_SECONDS", 0.05)
-    found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
+    found = wait_for_decision(runtime, proposal.id, seconds=60)
     assert (found.is_decided, found.is_recorded) == (True, False)
     text, number = read_decision_report(runtime, proposal.id)
     assert number == 1 and WORDS in text
@@ -198,7 +194,7 @@ def test_signal_between_two_waits_is_received(runtime: OpenWorkspace) -> None:
 def test_an_unknown_proposal_is_said(runtime: OpenWorkspace) -> None:
     for name in ("", "P", "P99", "7", "Pх", "P" + "9" * 40, "P1; DROP TABLE proposals"):
         with pytest.raises(UnknownProposal):
-            read_decision_status(runtime.database, runtime.name, name)
+            read_decision_status(runtime, name)
 
 
 def test_each_outcome_has_its_words(runtime: OpenWorkspace, proposal: Proposal) -> None:
@@ -274,14 +270,14 @@ def test_report_names_user_edits_and_superseding_proposals(runtime: OpenWorkspac
     draft.write("a.txt", "all new\n")
     runtime.service.stage(draft, "Instead", answers=[proposal.id])
     assert read_decision_report(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
-    found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
+    found = wait_for_decision(runtime, proposal.id, seconds=60)
     assert (found.state, found.is_decided) == ("superseded", True)
 
 
 def test_a_stale_proposal_tells_the_agent_to_propose_again(runtime: OpenWorkspace, proposal: Proposal) -> None:
     (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
     runtime.service.rebase_pending()
-    assert wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
+    assert wait_for_decision(runtime, proposal.id, seconds=60).state == "stale"
     text = read_decision_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
     append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal.id), DecisionKind.DENIED))
