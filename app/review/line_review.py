@@ -22,6 +22,7 @@ from app.review.hunk_lines import (
     uncovered_line_numbers,
 )
 from app.review.review_state import ReviewQueueState
+from app.review.unfinished_review import has_pending_files_without_hunks
 from app.review.verdicts import can_be_approved, describe_proposal_state_in_review
 from app.text.quantities import format_count, join_first
 
@@ -197,11 +198,6 @@ class HunkByHunkReview(Struct):
         return [(diff, hunk) for diff, hunk in all_hunks if hunk.state is HunkState.PENDING]
 
     @property
-    def has_files_without_hunks(self) -> bool:
-        """Return whether files without hunks are pending; they are decided with the proposal as a whole."""
-        return any(not change.hunks and change.state is HunkState.PENDING for change in self.proposal.files)
-
-    @property
     def next_unanswered_hunk(self) -> tuple[FileDiff, Hunk] | None:
         """Return the first hunk without an answer; None if all have one, or the proposal cannot be approved."""
         if not can_be_approved(self.proposal):
@@ -211,7 +207,7 @@ class HunkByHunkReview(Struct):
     @property
     def is_decided_by_one_answer(self) -> bool:
         """Return whether the answer to its only hunk decides the whole proposal."""
-        return len(self.hunks) == 1 and not self.has_files_without_hunks
+        return len(self.hunks) == 1 and not has_pending_files_without_hunks(self.proposal)
 
     def hunks_with_answer(self, answer: Answer) -> tuple[str, ...]:
         """Return the hunks with this answer."""

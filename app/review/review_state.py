@@ -21,6 +21,7 @@ from app.review.unfinished_review import (
     UnfinishedReview,
     UnsentComment,
     filter_pending_hunks,
+    has_pending_files_without_hunks,
     move_comment_to_revision,
 )
 from app.tools.base.command_forms import CommandForm, McpToolForm, NotSimpleCommand, allowable_forms
@@ -160,8 +161,8 @@ class FeedbackDrafts:
 
 def _leaves_nothing_pending(proposal: Proposal, hunks: Collection[str]) -> bool:
     """Return whether nothing of a proposal stays pending once these hunks are decided."""
-    has_files_without_hunks = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
-    return not has_files_without_hunks and all(hunk.id in hunks for hunk in filter_pending_hunks(proposal.hunks))
+    pending = filter_pending_hunks(proposal.hunks)
+    return all(hunk.id in hunks for hunk in pending) and not has_pending_files_without_hunks(proposal)
 
 
 def _is_comment_on_hunks(comment: UnsentComment, proposal: Proposal, hunks: Collection[str]) -> bool:

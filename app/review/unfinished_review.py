@@ -125,6 +125,11 @@ def filter_pending_hunks(hunks: Iterable[Hunk]) -> list[Hunk]:
     return [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
 
 
+def has_pending_files_without_hunks(proposal: Proposal) -> bool:
+    """Return whether files without hunks are pending; they are decided with the proposal as a whole."""
+    return any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
+
+
 @dataclass(frozen=True, slots=True)
 class UnsentComment:
     """A comment on a line that is not yet sent; it names the file by path and survives a new diff."""

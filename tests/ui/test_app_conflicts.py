@@ -70,7 +70,7 @@ async def test_a_stale_proposal_is_resolved_by_sides_or_by_hand_and_then_written
         assert area.source.startswith("pdbdef greet")
         await run.screen("ConflictScreen")
         await run.screen("Workbench", "ctrl+s")
-        await run.see("The conflicts of P1 are resolved; y writes it.", "changed by you")
+        await run.see("The conflicts of P1 are resolved; nothing is written before y.", "changed by you")
         assert run.file == MINE, "nothing is written before the approval"
         await run.review("y")
         await run.until(lambda: run.file == f"pdb{PROPOSED}", "the text by hand on disk")

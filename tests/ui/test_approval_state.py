@@ -364,6 +364,11 @@ def test_checks_are_on_one_line_if_there_is_room() -> None:
     assert check_lines(ReviewQueueState(checks={"P1": ProposalChecks("P1", 1)}), "P1", str, 80) == []
     assert [len(check_lines(state, "P1", str, width)) for width in (200, 60, 0)] == [1, 2, 1]
     assert all(line.cell_length <= 60 for line in check_lines(state, "P1", str, 60))
+    checked = one("P1")
+    state.update_proposals([checked])
+    assert check_lines(state, "P1", str, 200)
+    state.hunk_exclusions.toggle(checked, checked.hunks)
+    assert not check_lines(state, "P1", str, 200), "no hunk is chosen, so that there is nothing to check"
 
 
 def test_an_answer_to_an_unknown_question_is_ignored() -> None:

@@ -63,6 +63,9 @@ async def test_a_key_without_a_hunk_or_line_at_the_cursor_says_so() -> None:
                 assert "A comment is on a line; move to one." in app.text()
                 await app.press_later(key)
                 assert text in app.text(), key
+        await pilot.press("c")
+        await app.press_later("t")
+        assert "decided with the proposal" in app.text()
         assert app.posted == []
 
 

@@ -437,6 +437,10 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
 
     # Cursor
 
+    def keep_cursor_in_view(self) -> None:
+        """Scroll to the cursor after the next layout, because the view becomes shorter."""
+        self.call_after_refresh(lambda: self.cursor.move_to(self.cursor.number))
+
     def handle_cursor_moved(self) -> None:
         """Redraw the picked lines, and report the new position."""
         if self.line_selection.start is not None:

@@ -68,8 +68,7 @@ class WritingFieldTextArea(TextArea, HasChangingKeyTitles):
         self.post_message(self.SendPressed())
 
     def action_newline(self) -> None:
-        start, end = self.selection
-        self.replace("\n", start, end, maintain_selection_offset=False)
+        self.replace("\n", *self.selection, maintain_selection_offset=False)
 
     def action_close(self) -> None:
         self.post_message(self.ClosePressed())

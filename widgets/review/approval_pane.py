@@ -350,9 +350,10 @@ class ApprovalPane(Column):
         headline.show_text(Content("\n").join(lines))
         self._row_count_above_list = len(lines)
         self.fit_height(self._review_height)
-        self._set_actions_with_shown_keys(
-            find_chip_actions([self._question] if self._question is not None else lines)
-        )
+        actions = find_chip_actions([self._question] if self._question is not None else lines)
+        if actions != self.actions_with_shown_keys:
+            self.actions_with_shown_keys = actions
+            self.shown_keys_changed()
 
     def _short_passed_checks(
         self, state: ReviewQueueState, proposal: str, key: KeyNameOf, width: int
@@ -366,11 +367,6 @@ class ApprovalPane(Column):
         max_cells = min(width // _CHECKS_WIDTH_DIVISOR, _MAX_CHECKS_CELLS)
         lines = check_lines(state, proposal, key, max_cells, keys=False)
         return lines[0] if len(lines) == 1 and lines[0].cell_length <= max_cells else None
-
-    def _set_actions_with_shown_keys(self, actions: frozenset[str]) -> None:
-        if actions != self.actions_with_shown_keys:
-            self.actions_with_shown_keys = actions
-            self.shown_keys_changed()
 
     def fit_height(self, height: int) -> None:
         """Leave most of the review's height to the diff; never cut the lines with the decision keys."""

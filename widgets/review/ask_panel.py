@@ -327,7 +327,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         self._update_state(entries)
         self.add_class("shown")
         self.screen.set_focus(self._editor)
-        self._keep_line_in_view()
+        self._view.keep_cursor_in_view()
 
     def _show_entries(self, entries: Iterable[TranscriptEntry]) -> None:
         layout = self._transcript.make_empty_layout()
@@ -363,11 +363,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
             self._continue_layout_later()
         self._update_state(entries)
         if self.has_thread != had_thread:
-            self._keep_line_in_view()
-
-    def _keep_line_in_view(self) -> None:
-        """Keep the cursor in view above the panel, which makes the diff shorter."""
-        self.call_after_refresh(lambda: self._view.cursor.move_to(self._view.cursor.number))
+            self._view.keep_cursor_in_view()
 
     def show_marks(self) -> None:
         """Mark each hunk with a thread; threads about a file are marked at its first hunk."""
@@ -419,7 +415,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         """Show the keys that work with the current focus."""
         if self.is_writing != self._had_focus:
             self._had_focus = self.is_writing
-            self._keep_line_in_view()
+            self._view.keep_cursor_in_view()
         self._update_title()
 
     def _save_draft(self) -> None:
@@ -480,8 +476,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         self.post_message(review_messages.SideQuestionAsked(self.subject.anchor, text, self.subject.picked))
 
     def action_newline(self) -> None:
-        start, end = self._editor.selection
-        self._editor.replace("\n", start, end, maintain_selection_offset=False)
+        self._editor.replace("\n", *self._editor.selection, maintain_selection_offset=False)
 
     def action_undo(self) -> None:
         self._editor.undo()

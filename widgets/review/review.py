@@ -876,9 +876,10 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Include or exclude all hunks of the file."""
         if self.view.diffs:
             change = self.view.diffs[self.view.cursor.file_index].change
-            if not change.hunks:
+            if change.hunks:
+                self._toggle_hunks([hunk.id for hunk in change.hunks])
+            else:
                 self.show_notice(_WHOLE_FILE_MESSAGE)
-            self._toggle_hunks([hunk.id for hunk in change.hunks])
 
     @on(DiffView.HunkClicked)
     def _toggle_clicked_hunk(self, event: DiffView.HunkClicked) -> None:

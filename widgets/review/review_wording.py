@@ -481,8 +481,8 @@ def check_lines(
 
     If the width is too small, passed checks are shortened first; then the keys move to another line.
     """
-    checks = state.checks.get(proposal)
-    if checks is None:
+    checks, checked = state.checks.get(proposal), state.get(proposal)
+    if checks is None or (checked and state.hunk_exclusions.approval_selection(checked).is_empty):
         return []
     if checks.why_not:
         return [safe_content(f"Not checked: {checks.why_not}", "$text-warning")]

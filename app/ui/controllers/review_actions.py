@@ -102,8 +102,9 @@ class PostDecisionController:
             is_requested: Whether the user asked for it by key; else the settings decide, once nothing waits.
         """
         session = self._session.current
-        if not is_requested and not (
-            self._preferences.settings.continue_after_approval and await self._has_nothing_pending()
+        if not is_requested and (
+            not self._preferences.settings.continue_after_approval
+            or any(other.state.is_pending for other in await self._session.host.proposals())
         ):
             return ""
         if proposal.origin.kind == "agent":
@@ -130,9 +131,6 @@ class PostDecisionController:
         is_feedback_waiting = session.has_undelivered_feedback and session.question is not None
         self._review.end_turn(_DELIVERED_WITH_ANSWER.strip() if is_feedback_waiting else "")
         self.return_to_composer_if_done()
-
-    async def _has_nothing_pending(self) -> bool:
-        return not any(proposal.state.is_pending for proposal in await self._session.host.proposals())
 
 
 _DecisionWithFeedback = TypeVar("_DecisionWithFeedback", review_messages.Approve, review_messages.Deny)
@@ -393,7 +391,7 @@ class ReviewActions:
                     return
                 await decisions.resolve_conflict(name, event.path, conflict.text_with_choices(), conflict.disk)
             key = self._review.key_of_action("approve")
-            self._review.show_outcome(f"{event.path} in {name} is yours now; {key} writes it.")
+            self._review.show_outcome(f"{event.path} in {name} is yours now; nothing is written before {key}.")
 
         text = diff_side_text(diff, "new")
         await self._app_context.push_screen(
@@ -437,7 +435,7 @@ class ReviewActions:
                 break
             path, unsaved = "", None
         key = self._review.key_of_action("approve")
-        self._review.show_outcome(f"The conflicts of {name} are resolved; {key} writes it.")
+        self._review.show_outcome(f"The conflicts of {name} are resolved; nothing is written before {key}.")
 
     async def reproduce(self, proposal_id: str) -> None:
         """Run the command of a proposal again and show the result; with an empty id, only show that none runs."""
