@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.run_git import GitFailed, run_git
+from app.git.run_git import GitFailed, read_user_git_setting
 from app.proposals.text.diff import diff_lines
 from app.proposals.values.record_entries import git_blob_id
 
@@ -296,22 +296,12 @@ def sign(data: bytes, key: SigningKey) -> bytes:
 
 
 def read_user_allowed_signers() -> bytes:
-    """Return the allowed signers of the user's own git configuration; empty if it names none. Raises GitFailed.
-
-    The repository's configuration is ignored: another person may have written it.
-    """
-    environment = {**os.environ, "GIT_DIR": os.devnull}
-    for scope in ("--global", "--system"):
-        try:
-            said = run_git(
-                Path("/"), ["config", scope, "--type=path", "--get", "gpg.ssh.allowedSignersFile"], environment
-            )
-            return Path(os.fsdecode(said.rstrip(b"\n"))).read_bytes()
-        except GitFailed:
-            continue
-        except OSError as error:
-            raise GitFailed(f"{error.filename}, git's allowed signers, cannot be read ({error.strerror}).") from error
-    return b""
+    """Return the allowed signers of the user's own git configuration; empty if it names none. Raises GitFailed."""
+    name = read_user_git_setting("gpg.ssh.allowedSignersFile", os.environ, "--type=path")
+    try:
+        return Path(name).read_bytes() if name else b""
+    except OSError as error:
+        raise GitFailed(f"{name}, git's allowed signers, cannot be read ({error.strerror}).") from error
 
 
 class SignatureVerifier:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from app.git.run_git import GitFailed, absolute_search_path, run_git
+from app.git.run_git import absolute_search_path, read_user_git_setting
 from app.sandbox.environment import configured_program_environment
 from app.sandbox.process import StartFailed, end_process_tree, run_process
 
@@ -28,9 +28,6 @@ HOW_TO_SET = (
     "No diff program is set: `git config --global diff.external difft`, or `external_diff` in the configuration."
 )
 
-_GIT_TIMEOUT_SECONDS = 5.0
-_CONFIG_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
-"""Variables that locate the git configuration of the user and of the system."""
 _ESCAPE_GLYPHS = ((b"\x1b", "␛".encode()), (b"\xc2\x9b", "␛[".encode()))
 _ZERO_BLOB_ID = "0" * 40
 """The blob id that git passes for content outside a repository."""
@@ -62,28 +59,9 @@ def external_diff_command(configured: str, environment: Mapping[str, str]) -> st
     """
     if command := configured.strip() or environment.get("GIT_EXTERNAL_DIFF", "").strip():
         return command
-    for scope in ("--global", "--system"):
-        if command := _read_git_setting(scope, environment):
-            return command
+    if command := read_user_git_setting("diff.external", environment):
+        return command
     return "difft" if shutil.which("difft", path=absolute_search_path(environment)) else ""
-
-
-def _read_git_setting(scope: str, environment: Mapping[str, str]) -> str:
-    git_environment = {
-        name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _CONFIG_VARIABLES
-    }
-    arguments = ["config", "--includes", scope, "--get", "diff.external"]
-    try:
-        with tempfile.TemporaryDirectory(prefix="signoff-diff-") as folder:
-            # Run git outside any repository: an `includeIf` on its folder or branch could choose the program.
-            git_environment["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
-            return (
-                run_git(Path(folder), arguments, git_environment, seconds=_GIT_TIMEOUT_SECONDS)
-                .decode(errors="replace")
-                .strip()
-            )
-    except (GitFailed, OSError):
-        return ""
 
 
 async def run_external_diff(

@@ -105,7 +105,9 @@ def _limit_file_size(process: int) -> None:
             resource.prlimit(process, resource.RLIMIT_FSIZE, (_MAX_FILE_BYTES, _MAX_FILE_BYTES))
 
 
-_IDENTITY_SECONDS = 5.0
+_SETTING_SECONDS = 5.0
+_CONFIG_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+"""Variables that locate the git configuration of the user and of the system."""
 
 
 @cache
@@ -115,12 +117,34 @@ def read_git_author_identity(root: Path) -> str:
     The text is untrusted: escape it before it reaches a screen.
     """
     try:
-        output = run_git(root, ["var", "GIT_AUTHOR_IDENT"], os.environ, seconds=_IDENTITY_SECONDS)
+        output = run_git(root, ["var", "GIT_AUTHOR_IDENT"], os.environ, seconds=_SETTING_SECONDS)
     except GitFailed:
         return _account_name()
     # The seconds and the time zone follow the address: https://git-scm.com/docs/git-var
     name, bracket, _ = output.decode("utf-8", "replace").strip().rpartition(">")
     return f"{name}{bracket}" if bracket else _account_name()
+
+
+def read_user_git_setting(key: str, environment: Mapping[str, str], *options: str) -> str:
+    """Return a setting of the user's or the system's git configuration; empty if it is not set.
+
+    A repository's configuration is ignored: another person may have written it.
+
+    Args:
+        environment: Locates the configuration of the user.
+        options: Further options of `git config`.
+    """
+    kept = {
+        name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _CONFIG_VARIABLES
+    }
+    for scope in ("--global", "--system"):
+        with suppress(GitFailed):
+            # Outside any repository, because an `includeIf` on its folder or branch could choose the value.
+            arguments = ["config", "--includes", scope, *options, "--get", key]
+            output = run_git(Path("/"), arguments, {**kept, "GIT_DIR": os.devnull}, seconds=_SETTING_SECONDS)
+            if value := os.fsdecode(output).strip():
+                return value
+    return ""
 
 
 def _account_name() -> str:

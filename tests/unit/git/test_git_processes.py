@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from app.attestation.signed_statement import read_user_allowed_signers
 from app.git import diff_program as module
 from app.git.diff_program import ExternalDiffInput, ExternalDiffOutput, external_diff_command, run_external_diff
 from app.git.run_git import GitFailed, read_git_author_identity, run_git
@@ -69,6 +70,15 @@ def test_the_users_configuration_chooses_in_its_order(tmp_path: Path, environmen
     environment["GIT_EXTERNAL_DIFF"] = "of-environment"
     assert external_diff_command("", environment) == "of-environment"
     assert external_diff_command(" own ", environment) == "own"
+
+
+def test_allowed_signers_of_an_included_file_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gitconfig").write_text("[include]\n\tpath = work\n")
+    (tmp_path / "work").write_text('[gpg "ssh"]\n\tallowedSignersFile = ~/signers\n')
+    (tmp_path / "signers").write_text("ann ssh-ed25519 AAAA\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_user_allowed_signers() == b"ann ssh-ed25519 AAAA\n"
 
 
 def test_a_repository_does_not_choose(
