@@ -76,6 +76,8 @@ def parse_policy(text: bytes, name: str) -> ReviewPolicy:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise GitFailed(f"{name}: there is no setting {where!r}; docs/verify.md lists them all.") from error
         raise GitFailed(f"{name}: {where}: {first['msg']}.") from error
 
 

@@ -487,13 +487,17 @@ def test_the_policy_of_the_base_commit_decides(reviewed: Project) -> None:
 
 
 def test_an_invalid_policy_is_reported_in_one_line(project: Project) -> None:
-    for policy in ("unknown = 1\n", "people = \n", 'allowed_signers = "none"\n'):
+    for policy, why in (
+        ("unknown = 1\n", "there is no setting 'unknown'"),
+        ("people = \n", "TOML"),
+        ('allowed_signers = "none"\n', "is not in the base"),
+    ):
         project.set_policy(policy)
         project.commit("x", b=policy)
         code, said = project.verify()
         assert code == 1
         assert len(said.splitlines()) == 1
-        assert "policy" in said
+        assert "policy" in said and why in said
 
 
 def test_unreviewed_commits_are_listed_as_json(reviewed: Project) -> None:
