@@ -517,7 +517,7 @@ def verify_range(
     with BorrowedRepository(root, work_tree=False) as borrowed:
         if any(key.endswith(".promisor") for key in borrowed.settings):
             raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
-        base, tip = _parse_range(borrowed, revision_range)
+        base, tip = parse_commit_range(borrowed, revision_range)
         if base == "" and tip in borrowed.shallow_commits:
             raise GitFailed(f"The clone is shallow: what {tip[:_ID_DIGITS]} started from is missing.")
         policy, source = _load_policy(borrowed, base, policy_file)
@@ -528,7 +528,7 @@ def verify_range(
         return RangeVerification(base, tip, source, commits, verifier.refused)
 
 
-def _parse_range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
+def parse_commit_range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
     """Return the commit before a range, empty if there is none, and its last commit. Raises GitFailed."""
     if not words:
         upstream = borrowed.resolve_object_id("HEAD@{upstream}")

@@ -19,7 +19,6 @@ from app.agent.updates import (
     EventRecorded,
     PermissionRequested,
     PhaseChanged,
-    ReasoningStreamed,
     SessionFailed,
     SessionPhase,
     StreamDiscarded,
@@ -367,8 +366,6 @@ class TurnProgressPrinter:
         match update:
             case TextStreamed(text=text):
                 self._write_streamed_text(text)
-            case ReasoningStreamed():
-                pass
             case StreamDiscarded():
                 # The next update about the wait tells the reason and the duration.
                 self._write_line("… what came so far is void")

@@ -158,7 +158,11 @@ def _open_app(arguments: AppArguments) -> int:
     ):
         return 0
     try:
-        return _open_lines(arguments) if is_plain else _open_screen(arguments)
+        if not is_plain:
+            return _open_screen(arguments)
+        from app.cli.plain_chat import open_plain_chat
+
+        return open_plain_chat(arguments)
     except Exception as error:
         code = exit_code_for(error)
         if code is None:
@@ -179,12 +183,6 @@ def _open_screen(arguments: AppArguments) -> int:
         from app.cli.open_app import open_app
 
         return open_app(arguments)
-
-
-def _open_lines(arguments: AppArguments) -> int:
-    from app.cli.plain_chat import open_plain_chat
-
-    return open_plain_chat(arguments)
 
 
 def _confirm_opening(what: str) -> bool:

@@ -108,7 +108,8 @@ async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack)
     stack.callback(runtime.close)
     if arguments.debug is not None:
         runtime.trace_file = await asyncio.to_thread(stack.enter_context, open_debug_file(arguments.debug))
-    return await asyncio.to_thread(_make_workspace_options, runtime, arguments)
+    record = await asyncio.to_thread(session_from_arguments, runtime, arguments)
+    return WorkspaceWithOptions(runtime, runtime.settings, record, arguments.demo)
 
 
 async def _start_demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
@@ -134,7 +135,3 @@ def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "OpenWorkspace":
     from app.runtime.open_workspace import open_workspace
 
     return open_workspace(root, flags)
-
-
-def _make_workspace_options(runtime: "OpenWorkspace", arguments: AppArguments) -> WorkspaceWithOptions:
-    return WorkspaceWithOptions(runtime, runtime.settings, session_from_arguments(runtime, arguments), arguments.demo)

@@ -194,13 +194,9 @@ def _forge_review(runtime: OpenWorkspace, report: "ProposalReviewReport", argume
     """Return the review of a proposal as JSON for the API of GitHub or GitLab."""
     import json
 
-    from app.git.run_git import GitFailed
     from app.runtime.review_report import make_forge_review
 
-    try:
-        review = make_forge_review(runtime, report, arguments.base, arguments.head)
-    except GitFailed as error:
-        raise CommandError(str(error), ExitCode.REFUSED) from error
+    review = make_forge_review(runtime, report, arguments.base, arguments.head)
     made = review.github_review if arguments.format == "github" else review.gitlab_discussions
     return json.dumps(made, ensure_ascii=False, indent=2) + "\n"
 

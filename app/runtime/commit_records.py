@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from app.attestation.commit_verification import find_root_commits
+from app.attestation.commit_verification import find_root_commits, parse_commit_range
 from app.attestation.review_notes import merge_fetched_notes, merge_notes_and_add_envelope
 from app.attestation.review_policy import read_committed_policy
 from app.attestation.signed_statement import (
@@ -168,14 +168,9 @@ def write_and_sign_commit_notes(
 
 def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:
     """Return the commits of a name or a range, oldest first. Raises GitFailed if it cannot be resolved."""
-    first, dots, last = name.partition("..")
-    tip = borrowed.resolve_object_id((last.removeprefix(".") or "HEAD") if dots else name)
-    if not tip:
-        raise GitFailed(f"There is no commit {name!r} here.")
-    if not dots:
+    base, tip = parse_commit_range(borrowed, name)
+    if ".." not in name:
         return [tip]
-    if not (base := borrowed.resolve_object_id(first or "HEAD")):
-        raise GitFailed(f"There is no commit {first!r} here.")
     return borrowed.run_query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
 
