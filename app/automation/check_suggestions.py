@@ -43,15 +43,7 @@ def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
             return ""
 
     found: dict[str, SuggestedCheck] = {}
-    for source in (
-        _suggest_pre_commit,
-        _suggest_just_and_make,
-        _suggest_npm,
-        _suggest_python,
-        _suggest_tox,
-        _suggest_cargo,
-        _suggest_go,
-    ):
+    for source in (_suggest_just_and_make, _suggest_npm, _suggest_python, _suggest_by_file):
         for each in source(read):
             found.setdefault(each.check.name, each)
     return sorted(found.values(), key=lambda each: each.check.when != "staged")
@@ -107,12 +99,6 @@ def _manual(source: str, name: str, run: str) -> SuggestedCheck:
     return SuggestedCheck(CheckTable(name=name, run=run, when="asked", seconds=600), source)
 
 
-def _suggest_pre_commit(read: ReadText) -> Iterator[SuggestedCheck]:
-    name = ".pre-commit-config.yaml"
-    if read(name):
-        yield _automatic(name, "pre-commit", "pre-commit run --files {files}", seconds=120)
-
-
 def _suggest_targets(source: str, names: Sequence[str], tool: str) -> Iterator[SuggestedCheck]:
     """Suggest checks for the targets of a task runner, by their names."""
     for name in names:
@@ -159,20 +145,16 @@ def _suggest_python(read: ReadText) -> Iterator[SuggestedCheck]:
         yield _manual("pyproject.toml", "tests", f"{start}pytest -q")
 
 
-def _suggest_tox(read: ReadText) -> Iterator[SuggestedCheck]:
-    if read("tox.ini"):
-        yield _manual("tox.ini", "tests", "tox -q")
-    if read("noxfile.py"):
-        yield _manual("noxfile.py", "tests", "nox")
+_SUGGESTED_BY_FILE = (
+    _automatic(".pre-commit-config.yaml", "pre-commit", "pre-commit run --files {files}", seconds=120),
+    _manual("tox.ini", "tests", "tox -q"),
+    _manual("noxfile.py", "tests", "nox"),
+    _automatic("Cargo.toml", "cargo", "cargo check --message-format short", "*.rs", 300),
+    _manual("Cargo.toml", "tests", "cargo test --quiet"),
+    _automatic("go.mod", "vet", "go vet ./...", "*.go", 120),
+    _manual("go.mod", "tests", "go test ./..."),
+)
 
 
-def _suggest_cargo(read: ReadText) -> Iterator[SuggestedCheck]:
-    if read("Cargo.toml"):
-        yield _automatic("Cargo.toml", "cargo", "cargo check --message-format short", "*.rs", 300)
-        yield _manual("Cargo.toml", "tests", "cargo test --quiet")
-
-
-def _suggest_go(read: ReadText) -> Iterator[SuggestedCheck]:
-    if read("go.mod"):
-        yield _automatic("go.mod", "vet", "go vet ./...", "*.go", 120)
-        yield _manual("go.mod", "tests", "go test ./...")
+def _suggest_by_file(read: ReadText) -> Iterator[SuggestedCheck]:
+    return (each for each in _SUGGESTED_BY_FILE if read(each.source))

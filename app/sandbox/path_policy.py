@@ -218,7 +218,7 @@ class PathPolicy:
 
     def __init__(self, workspace: Workspace, pending: PendingFiles) -> None:
         self._workspace = workspace
-        self._git = GitIgnoreRules(workspace.root)
+        self.git_rules = GitIgnoreRules(workspace.root)
         self._pending = sorted(pending)
 
     def is_ignored(self, path: str, *, is_folder: bool) -> bool:
@@ -228,20 +228,12 @@ class PathPolicy:
         hide later changes.
         """
         names = (path, *(path.removesuffix(end) for end in SQLITE_SUFFIXES if path.endswith(end)))
-        found = any(self._git.is_ignored(each, is_folder=is_folder) for each in names)
+        found = any(self.git_rules.is_ignored(each, is_folder=is_folder) for each in names)
         return found and path.rpartition("/")[2] != IGNORE_FILE_NAME
-
-    def freeze_rules(self) -> Mapping[str, str]:
-        """Use only the rules read so far, even if rules are written later; return them for `restore_rules`."""
-        return self._git.freeze()
-
-    def restore_rules(self, rules: Mapping[str, str], known_paths: Iterable[str]) -> None:
-        """Restore rules that `freeze_rules` returned, together with all paths that they did not ignore."""
-        self._git.restore(rules, known_paths)
 
     def is_tracked_or_pending(self, path: str) -> bool:
         """Return whether git tracks the path or a path below it, or one is pending: then no rule ignores it."""
-        return has_path_at_or_below(self._pending, path) or self._git.is_tracked(path)
+        return has_path_at_or_below(self._pending, path) or self.git_rules.is_tracked(path)
 
     def is_untracked_bytecode(self, path: str, *, is_folder: bool) -> bool:
         """Return whether the path is bytecode that git does not track; it is dropped after a command."""

@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-from app.sandbox.captured_changes import ChangedPathWithSize, CommandFileChanges, FileOrLink, PathChange, PendingFiles
+from app.sandbox.captured_changes import ChangedPathWithSize, CommandFileChanges, PathChange, PendingFiles
 from app.sandbox.confinement import ChangedByCommandAndOtherProgram
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, stat_or_none, write_file_or_link
 from app.sandbox.path_policy import PathPolicy, list_folder
@@ -41,7 +41,8 @@ class UpperLayer:
         self._folder.chmod(stat.S_IRWXU)
         for path, leaf in sorted(self._pending.items()):
             if leaf is not None:
-                self._write_leaf(path, leaf, modes)
+                self._make_folders(path, modes)
+                write_file_or_link(self._folder / path, leaf)
         for path, leaf in sorted(self._pending.items(), reverse=True):
             if leaf is None:
                 self._remove_path(path, modes)
@@ -82,10 +83,6 @@ class UpperLayer:
         if path in self._pending:
             return not has_same_content(after, self._pending[path])
         return not has_same_content(after, self._root / path)
-
-    def _write_leaf(self, path: str, leaf: FileOrLink, modes: dict[Path, int]) -> None:
-        self._make_folders(path, modes)
-        write_file_or_link(self._folder / path, leaf)
 
     def _make_folders(self, path: str, modes: dict[Path, int]) -> None:
         for above in reversed(Path(path).parents[:-1]):

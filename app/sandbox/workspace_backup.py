@@ -156,7 +156,7 @@ class WorkspaceBackup(Struct):
             if size > MAX_BACKUP_BYTES or count > MAX_BACKUP_FILES:
                 raise TooManyFilesToBackUp
         # Freeze the rules: the command works on the files themselves, and may change ignore files.
-        self._rules = policy.freeze_rules()
+        self._rules = policy.git_rules.freeze()
         for path, facts in now.items():
             if stat.S_ISREG(facts.mode) and (self.kept.get(path) != facts or path not in self._names):
                 self._number += 1
@@ -283,7 +283,7 @@ class WorkspaceBackup(Struct):
                 self.marker_file.unlink()
                 return _LOST_COPIES_MESSAGE
             policy = policy_with(self._pending)
-            policy.restore_rules(self._rules, self.kept)
+            policy.git_rules.restore(self._rules, self.kept)
             self.restore_files(policy)
         return "A command that ran directly on your files was cut off; every file is as it was before."
 
