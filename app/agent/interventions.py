@@ -27,6 +27,7 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
+from app.text.quantities import join_first
 
 DENIALS_BEFORE_ADVICE = 3
 """Denials in a row without an approval, after which the model is advised to ask instead."""
@@ -279,11 +280,7 @@ def _describe_changed_file(path: str, spans: Sequence[LineSpan]) -> str:
     """Return e.g. `a.py (different now: lines 3-5, line 40, lines gone after line 77)`; numbered as in a read."""
     if not spans:
         return path
-    shown_spans, more_count = spans[:_MAX_PLACES_NAMED], len(spans) - _MAX_PLACES_NAMED
-    places = [_describe_span(span) for span in shown_spans] + (
-        [f"{more_count} more places"] if more_count > 0 else []
-    )
-    return f"{path} (different now: {', '.join(places)})"
+    return f"{path} (different now: {join_first([_describe_span(span) for span in spans], _MAX_PLACES_NAMED)})"
 
 
 def _describe_span(span: LineSpan) -> str:
@@ -295,10 +292,7 @@ def _describe_span(span: LineSpan) -> str:
 
 
 def _list_paths(paths: Iterable[str]) -> str:
-    distinct = list(dict.fromkeys(paths))
-    if len(distinct) <= FILES_NAMED:
-        return ", ".join(distinct) or "no file"
-    return f"{', '.join(distinct[:FILES_NAMED])} and {len(distinct) - FILES_NAMED} more files"
+    return join_first(list(dict.fromkeys(paths)), FILES_NAMED) or "no file"
 
 
 _MAX_VERSIONS = 12

@@ -51,6 +51,7 @@ from app.llm.values.requests_and_updates import (
 )
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
+from app.text.quantities import join_first
 from app.text.safe_text import make_code_fence
 from app.tools.base.contract import ToolError
 from app.tools.base.targets import find_secret_reason
@@ -212,11 +213,10 @@ def make_question_contexts(
 
 def _describe_change(subject: SideQuestionSubject) -> str:
     proposal = subject.proposal
-    stats = [file.stat for file in proposal.files]
-    more_files = f" and {len(stats) - _MAX_FILES_NAMED} more files" if len(stats) > _MAX_FILES_NAMED else ""
+    files = join_first([format_file_stats([file.stat]) for file in proposal.files], _MAX_FILES_NAMED)
     return (
         f"It is about proposal {proposal.id} ({proposal.origin.description}): {proposal.summary or 'no summary'}. "
-        f"{_describe_state(proposal)} Its files: {format_file_stats(stats[:_MAX_FILES_NAMED])}{more_files}."
+        f"{_describe_state(proposal)} Its files: {files}."
     )
 
 

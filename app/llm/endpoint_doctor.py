@@ -332,7 +332,7 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
         listing = refusal
     if listing is not None and listing.kind is FailureKind.UNREACHABLE:
         yield DoctorCheckResult("reachable", False, listing.message)
-        async for check in _unchecked(CHECKS[1:], "the server cannot be reached"):
+        for check in _unchecked(CHECKS[1:], "the server cannot be reached"):
             yield check
         return
     make_hello = partial(make_probe_payload, text="Answer with the single word ok.")
@@ -353,7 +353,7 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
         yield DoctorCheckResult(
             "streaming", False if detail else None, detail or "not checked: the request was refused"
         )
-        async for check in _unchecked(CHECKS[5:], "the request was refused"):
+        for check in _unchecked(CHECKS[5:], "the request was refused"):
             yield check
         return
     yield _check_streaming(hello)
@@ -364,9 +364,8 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
     yield await _check_mid_system(client)
 
 
-async def _unchecked(names: tuple[str, ...], reason: str) -> AsyncGenerator[DoctorCheckResult]:
-    for name in names:
-        yield DoctorCheckResult(name, None, f"not checked: {reason}")
+def _unchecked(names: tuple[str, ...], reason: str) -> list[DoctorCheckResult]:
+    return [DoctorCheckResult(name, None, f"not checked: {reason}") for name in names]
 
 
 def _check_key(client: ModelClient, hello: EndpointProbeOutcome) -> DoctorCheckResult:

@@ -243,7 +243,7 @@ def test_each_layer_removes_a_password_from_the_address_and_from_error_texts() -
     for failed in (
         reader.describe_response(500, {}, words),
         reader.describe_response(307, {"location": WITH_SECRETS}, ""),
-        reader.describe_stream_error({"error": {"message": words}}, {}),
+        reader.describe_stream_error({"error": {"message": words}}),
         reader.describe_unreachable(OSError(words)),
         reader.describe_unreachable(ssl.SSLCertVerificationError(words)),
         reader.describe_broken_response("broke off", words),

@@ -120,7 +120,7 @@ async def test_files_beyond_the_limit_are_counted_if_changed(server: WireServer,
     await on.say("Read them", last="I have read them.")
     for path in paths[:-1]:
         path.write_text("a = 2\n")
-    assert "and 1 more files" in await told(on, server)
+    assert "and 1 more" in await told(on, server)
 
 
 async def test_an_unreadable_file_does_not_stop_a_turn(server: WireServer, tmp_path: Path) -> None:

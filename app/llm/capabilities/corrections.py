@@ -5,6 +5,7 @@ everything, the request ends with its error message, not in a loop. `RequestProf
 right.
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -71,15 +72,13 @@ def _drop_refused_option(profile: EndpointProfile, failure: Failure, payload: Pa
 def _format_value(value: object) -> str:
     """Return a value in the syntax of the configuration, shortened."""
     match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return f'"{value[:40]}"'
         case dict():
             return "{…}"
         case list():
             return "[…]"
-    return str(value)
+        case str():
+            return f'"{value[:40]}"'
+    return json.dumps(value, default=str)
 
 
 _RESPONSES_REQUIRED = re.compile(

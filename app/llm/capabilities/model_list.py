@@ -110,14 +110,11 @@ def parse_model_list(body: Any) -> list[ListedModel] | None:
 def profile_fields_from_list(models: list[ListedModel], name: str) -> dict[str, Any]:
     """Return the facts about this model in the list, as fields of a profile."""
     model = next((model for model in models if model.id == name), None)
-    facts: dict[str, Any] = {}
-    if model is not None and model.context_window is not None:
-        facts["context_window"] = model.context_window
-    if model is not None and model.price is not None:
-        facts["price"] = model.price.model_dump(exclude_none=True)
-    if model is not None and model.takes_images is not None:
-        facts["images_supported"] = model.takes_images
-    return facts
+    if model is None:
+        return {}
+    price = model.price.model_dump(exclude_none=True) if model.price is not None else None
+    facts = {"context_window": model.context_window, "price": price, "images_supported": model.takes_images}
+    return {field: value for field, value in facts.items() if value is not None}
 
 
 _MODALITY_NAMES = ("input_modalities", "supported_input_modalities", "modalities")

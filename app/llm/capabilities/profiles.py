@@ -269,7 +269,7 @@ def find_server_kind(base_url: str, model: str) -> str:
     for kind, pattern in _HOSTS:
         if re.search(pattern, host):
             return kind
-    if model.startswith("bedrock/") or model.startswith(("anthropic.claude", "us.anthropic.", "eu.anthropic.")):
+    if model.startswith(("bedrock/", "anthropic.claude", "us.anthropic.", "eu.anthropic.")):
         return "bedrock"
     if is_local(base_url) and port in _LOCAL_PORTS:
         return _LOCAL_PORTS[port]

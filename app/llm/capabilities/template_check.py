@@ -10,7 +10,6 @@ model. Some servers render a conversation without running the model, which shows
 A result only selects among changes that a refusal can also cause, so a server gains nothing by lying.
 """
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -18,9 +17,10 @@ from typing import Any
 from msgspec import Struct
 
 from app.copies import replace
-from app.llm.failures.failures import FailureDescriber
+from app.llm.failures.failures import FailureDescriber, parse_json_or_text
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
 from app.llm.values.requests_and_updates import Endpoint, Payload
+from app.llm.wires.wire import mapping_or_empty
 from app.llm.wires.wire_registry import PreparedRequest
 
 _CHANGEABLE_FIELDS = (
@@ -163,7 +163,7 @@ async def _ask_vllm(send: RequestSender, body: Mapping[str, Any]) -> _RenderResu
     status, text = await send("/tokenize", request_body)
     if status != 200:
         return _read_prompt(status, text)
-    tokens = _parse_object(text).get("tokens")
+    tokens = _object_in(text).get("tokens")
     # llama.cpp has a different /tokenize, which returns no tokens for these fields.
     if not isinstance(tokens, list) or not tokens:
         return None
@@ -175,9 +175,7 @@ async def _ask_ollama(send: RequestSender, body: Mapping[str, Any]) -> _RenderRe
     if str(body["model"]).endswith("cloud"):
         # Ollama forwards these models to its own servers.
         return None
-    version = re.match(
-        r"(\d{1,4})\.(\d{1,4})", str(_parse_object((await send("/api/version", None))[1]).get("version"))
-    )
+    version = re.match(r"(\d{1,4})\.(\d{1,4})", str(_object_in((await send("/api/version", None))[1]).get("version")))
     if version is None or (int(version[1]), int(version[2])) < _MIN_OLLAMA_VERSION:
         return None
     request_body = {name: value for name, value in body.items() if name != "stream_options"}
@@ -185,8 +183,7 @@ async def _ask_ollama(send: RequestSender, body: Mapping[str, Any]) -> _RenderRe
     status, text = await send("/v1/chat/completions", request_body)
     if status != 200:
         return _read_prompt(status, text)
-    rendered = _parse_object(text).get("_debug_info")
-    prompt = rendered.get("rendered_template") if isinstance(rendered, dict) else None
+    prompt = mapping_or_empty(_object_in(text).get("_debug_info")).get("rendered_template")
     return prompt if isinstance(prompt, str) else None
 
 
@@ -196,16 +193,12 @@ _RENDERERS: dict[str, _Renderer] = {"llama.cpp": _ask_llama_cpp, "vllm": _ask_vl
 def _read_prompt(status: int, text: str, *names: str) -> _RenderResult:
     """Return the first of these fields that is a string; a refusal if it is a template's error; else None."""
     if status == 200:
-        found = _parse_object(text)
+        found = _object_in(text)
         return next((found[name] for name in names if isinstance(found.get(name), str)), None)
-    is_refusal = status >= 400 and status not in _OTHER_STATUSES and _parse_object(text)
+    is_refusal = status >= 400 and status not in _OTHER_STATUSES and _object_in(text)
     return _RenderRefusal(status, text) if is_refusal else None
 
 
-def _parse_object(text: str) -> dict[str, Any]:
+def _object_in(text: str) -> Mapping[str, Any]:
     """Return the JSON object in a text; empty if there is none."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return mapping_or_empty(parse_json_or_text(text))

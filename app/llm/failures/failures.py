@@ -177,9 +177,9 @@ class FailureDescriber:
             return Failure(FailureKind.INVALID_REQUEST, message, message, status)
         return self._make_failure(status, headers, parse_json_or_text(body))
 
-    def describe_stream_error(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
+    def describe_stream_error(self, data: Any) -> Failure:
         """Describe an error object (or its text) inside a stream or in a response with status 200."""
-        return self._make_failure(_find_inner_status(data), headers or {}, data)
+        return self._make_failure(_find_inner_status(data), {}, data)
 
     def describe_unreachable(self, cause: BaseException) -> Failure:
         """Describe a connection that failed or broke before the response started."""

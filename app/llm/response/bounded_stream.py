@@ -39,6 +39,14 @@ def _parse_value(text: str) -> Any:
         return json.loads(text)
 
 
+def is_json_object(text: str) -> bool:
+    """Return whether a text is one complete JSON object, not nested too deeply."""
+    try:
+        return isinstance(parse_json(text, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def is_deeper_than(levels: int, value: Any) -> bool:
     """Return whether lists and objects are nested more deeply than this number of levels."""
     if not isinstance(value, dict | list):
@@ -176,7 +184,7 @@ class ServerSentEventDecoder:
         self._damaged = False
 
     def _add_unframed(self, line: str, events: list[ServerSentEvent]) -> None:
-        if line.startswith("{") and not self._unframed and _is_object(line):
+        if line.startswith("{") and not self._unframed and is_json_object(line):
             events.append(ServerSentEvent(line, damaged=self._damaged))
             self._damaged = False
         else:
@@ -185,10 +193,3 @@ class ServerSentEventDecoder:
             if self._unframed_characters > MAX_EVENT_BYTES:
                 raise ResponseTooLarge("a page", MAX_EVENT_BYTES)
             self._unframed.append(line)
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False

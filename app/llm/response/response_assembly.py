@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from app.llm.response import bounded_stream
-from app.llm.response.bounded_stream import ResponseTooLarge, parse_json
+from app.llm.response.bounded_stream import ResponseTooLarge, is_json_object, parse_json
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.values.requests_and_updates import (
     CallProgress,
@@ -17,7 +17,7 @@ from app.llm.values.requests_and_updates import (
     TextDelta,
     TokenUsage,
 )
-from app.llm.wires.wire import OPAQUE_BLOCKS, parse_token_count
+from app.llm.wires.wire import OPAQUE_BLOCKS, list_or_empty, mapping_or_empty, parse_token_count
 
 MAX_EXCERPT_CHARACTERS = 60
 """Maximum number of characters of the arguments that an error message quotes around the error."""
@@ -47,9 +47,10 @@ def parse_call_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
     if raw.strip() in ("", "null"):
         return {}, ""
     try:
-        value = _decode(raw)
+        # Not strict: an unescaped line break in a string is unambiguous.
+        value = parse_json(raw, strict=False)
         if isinstance(value, str):
-            value = _decode(value) if value.strip() else {}
+            value = parse_json(value, strict=False) if value.strip() else {}
     except json.JSONDecodeError as fault:
         return None, _describe_fault(fault)
     except (ValueError, RecursionError) as fault:
@@ -59,19 +60,6 @@ def parse_call_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
     if not _is_encodable(value):
         return None, "The arguments contain half of a surrogate pair, which is not a character."
     return dict(value), ""
-
-
-def is_json_object(raw: str) -> bool:
-    """Return whether the text is a complete JSON object."""
-    try:
-        return isinstance(_decode(raw), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _decode(text: str) -> Any:
-    # Not strict: an unescaped line break in a string is unambiguous.
-    return parse_json(text, strict=False)
 
 
 def _describe_fault(fault: json.JSONDecodeError) -> str:
@@ -136,8 +124,7 @@ class ToolCallsAssembly:
 
     def feed(self, delta: Mapping[str, Any]) -> CallProgress | None:
         """Add one element of `delta.tool_calls`; return its call's progress, or None. Raises ResponseTooLarge."""
-        function = delta.get("function")
-        function = function if isinstance(function, dict) else {}
+        function = mapping_or_empty(delta.get("function"))
         name = function.get("name") or delta.get("name")
         name = name if isinstance(name, str) else ""
         arguments = arguments_as_text(function.get("arguments"))
@@ -318,8 +305,7 @@ class ResponseAssembly:
         if isinstance(name := chunk.get("model"), str) and name:
             self.model = name
         self._update_usage(chunk)
-        choices = chunk.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
+        for choice in list_or_empty(chunk.get("choices")):
             if isinstance(choice, dict) and not choice.get("index"):
                 self._feed_choice(choice, whole=chunk.get("object") == "chat.completion", deltas=deltas)
         if self._size + self._calls.characters > bounded_stream.MAX_RESPONSE_CHARACTERS:
@@ -388,8 +374,7 @@ class ResponseAssembly:
         self._feed_content(delta.get("content"), deltas)
         if isinstance(refusal := delta.get("refusal"), str):
             self._feed_content(refusal, deltas)
-        calls = delta.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
+        for call in list_or_empty(delta.get("tool_calls")):
             if isinstance(call, dict):
                 self._feed_call(call, deltas)
         if isinstance(legacy := delta.get("function_call"), dict):
@@ -476,28 +461,24 @@ def read_usage(holder: Mapping[str, Any]) -> TokenUsage | None:
     Groq puts it under `x_groq`, Moonshot into the choice; DeepSeek has its own name for cached tokens; OpenRouter
     adds the cost in US dollars.
     """
-    usage = holder.get("usage")
-    if not isinstance(usage, dict) and isinstance(groq := holder.get("x_groq"), dict):
-        usage = groq.get("usage")
-    if not isinstance(usage, dict):
-        return None
+    usage = mapping_or_empty(holder.get("usage")) or mapping_or_empty(
+        mapping_or_empty(holder.get("x_groq")).get("usage")
+    )
     prompt = parse_token_count(usage.get("prompt_tokens")) or parse_token_count(usage.get("input_tokens"))
     completion = parse_token_count(usage.get("completion_tokens")) or parse_token_count(usage.get("output_tokens"))
     if not prompt and not completion:
         return None
-    details = usage.get("prompt_tokens_details")
-    cached = parse_token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    details = mapping_or_empty(usage.get("prompt_tokens_details"))
     cached = (
-        cached
+        parse_token_count(details.get("cached_tokens"))
         or parse_token_count(usage.get("prompt_cache_hit_tokens"))
         or parse_token_count(usage.get("cached_tokens"))
     )
-    written = parse_token_count(details.get("cache_write_tokens")) if isinstance(details, dict) else 0
     return TokenUsage(
         prompt_tokens=prompt,
         completion_tokens=completion,
         cached_tokens=cached,
-        cache_write_tokens=written,
+        cache_write_tokens=parse_token_count(details.get("cache_write_tokens")),
         cost=_parse_dollars(usage.get("cost")),
     )
 

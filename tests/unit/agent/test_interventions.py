@@ -169,9 +169,9 @@ def test_changed_files_and_lines_are_named_and_many_are_counted() -> None:
     assert f"(different now: {lines})" in told_of(a=FileChangedSinceRead("2", spans)).text
     many = tuple(LineSpan(at, at + 1) for at in range(0, 100, 2))
     told = told_of(a=FileChangedSinceRead("2", many))
-    assert "line 11, 44 more places)" in told.text and "line 13" not in told.text
+    assert "line 11 and 44 more)" in told.text and "line 13" not in told.text
     told = told_of(**{f"f{number}": FileChangedSinceRead("2") for number in range(50)})
-    assert "and 30 more files" in told.text
+    assert "and 30 more" in told.text
     assert len(told.files) == 50
 
 

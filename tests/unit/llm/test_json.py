@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.llm.response.bounded_stream import MAX_DEPTH, parse_json
-from app.llm.response.response_assembly import is_json_object, parse_call_arguments
+from app.llm.response.bounded_stream import MAX_DEPTH, is_json_object, parse_json
+from app.llm.response.response_assembly import parse_call_arguments
 from app.llm.transport import encode_body
 
 OBJECTS = st.dictionaries(
