@@ -248,6 +248,6 @@ async def test_the_demo_server_command_runs_until_a_signal(number: int) -> None:
 
 
 async def test_an_occupied_port_is_an_error(server: str) -> None:
-    with pytest.raises(DemoServerCannotListen, match=str(port_of(server))):
+    with pytest.raises(DemoServerCannotListen, match=rf"port {port_of(server)}: Address already in use\.$"):
         async with demo_server(port=port_of(server)):
             pass
