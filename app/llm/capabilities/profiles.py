@@ -307,9 +307,10 @@ def resolve_profile(
     except ValidationError as problem:
         fault = problem.errors()[0]
         field = ".".join(str(step) for step in fault["loc"])
-        raise InvalidProfileSetting(
-            f"profile.{field}: {fault['msg']}. Fields: {', '.join(EndpointProfile.model_fields)}."
-        ) from problem
+        reason = f"{fault['msg'][:1].lower()}{fault['msg'][1:]}"
+        if fault["type"] == "extra_forbidden":
+            reason = f"there is no such field. Fields: {', '.join(EndpointProfile.model_fields)}"
+        raise InvalidProfileSetting(f"profile.{field}: {reason}.") from problem
 
 
 def replace_learned_by_diagnosis(cache: CorrectionStore, endpoint: Endpoint, profile: EndpointProfile) -> None:
