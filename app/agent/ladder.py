@@ -232,8 +232,10 @@ def _after_response(state: LadderInputs) -> LadderAction:
         case LastStepKind.CUT_CALLS | LastStepKind.CUT_TEXT if state.truncated_nudges < NUDGES:
             action = SendRequest(InterventionKind.TRUNCATED)
         case LastStepKind.CUT_CALLS | LastStepKind.CUT_TEXT:
-            message = _BROKEN_OFF_TWICE_MESSAGE if state.finish_reason in (None, "error") else _CUT_TWICE_MESSAGE
+            message = _CUT_TWICE_MESSAGES.get(state.finish_reason, _CUT_TWICE_MESSAGE)
             action = EndTurn("answer" if state.last is LastStepKind.CUT_TEXT else "failed", message)
+        case LastStepKind.EMPTY | LastStepKind.REASONING_ONLY if state.finish_reason == "content_filter":
+            action = EndTurn("failed", "The server's content filter blocked the answer. Ask in other words.")
         case LastStepKind.EMPTY | LastStepKind.REASONING_ONLY if state.empty_nudges < NUDGES:
             action = SendRequest(InterventionKind.EMPTY_RESPONSE)
         case LastStepKind.EMPTY | LastStepKind.REASONING_ONLY:
@@ -262,6 +264,12 @@ _CUT_TWICE_MESSAGE = "The response was cut off twice. Raise the output limit, or
 _BROKEN_OFF_TWICE_MESSAGE = (
     "The response broke off twice: the server or the connection ended it before the model did."
 )
+_CUT_TWICE_MESSAGES = {
+    None: _BROKEN_OFF_TWICE_MESSAGE,
+    "error": _BROKEN_OFF_TWICE_MESSAGE,
+    "model_context_window_exceeded": "The response was cut off twice, as the context is full. Start a new session.",
+}
+"""Messages by finish reason; `_CUT_TWICE_MESSAGE` for all others."""
 _CALLED_TOOLS_MESSAGE = "The model called tools although it was told to stop; they did not run."
 _NO_PROGRESS_MESSAGE = "The turn was ended because it made no progress."
 _STEP_LIMIT_MESSAGE = (

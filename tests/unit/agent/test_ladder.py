@@ -191,6 +191,7 @@ def test_each_rung(given_state: LadderInputs, action: LadderAction) -> None:
         (state(last=LastStepKind.CUT_TEXT, truncated_nudges=1), "answer"),
         (state(last=LastStepKind.CUT_TEXT, finish_reason="content_filter"), "answer"),
         (state(last=LastStepKind.EMPTY, empty_nudges=1), "failed"),
+        (state(last=LastStepKind.EMPTY, finish_reason="content_filter"), "failed"),
     ],
 )
 def test_ladder_stops_with_a_reason(given_state: LadderInputs, stopped: str) -> None:
@@ -203,7 +204,12 @@ def test_ladder_stops_with_a_reason(given_state: LadderInputs, stopped: str) -> 
 
 @pytest.mark.parametrize(
     ("finish", "words"),
-    [("length", "Raise the output limit"), (None, "the connection ended it"), ("error", "the connection ended it")],
+    [
+        ("length", "Raise the output limit"),
+        ("model_context_window_exceeded", "the context is full"),
+        (None, "the connection ended it"),
+        ("error", "the connection ended it"),
+    ],
 )
 def test_a_response_cut_twice_names_the_reason(finish: str | None, words: str) -> None:
     action = choose_action(state(last=LastStepKind.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
