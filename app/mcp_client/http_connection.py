@@ -149,13 +149,13 @@ class HttpConnection(McpConnection):
         for _ in range(_MAX_REQUESTS):
             async with self._client.stream("POST", url, content=content, headers=headers) as response:
                 target = urljoin(url, response.headers.get("location", ""))
-                if response.status_code in (307, 308) and _origin(target) == _origin(self._url):
+                if response.status_code in (307, 308) and url_origin(target) == url_origin(self._url):
                     url = target
                     continue
                 if response.is_redirect:
                     # Leave out path and query: they may be secret.
                     raise ConnectionLost(
-                        f"it has moved to {_without_path(target)}; change its url if you know that address"
+                        f"it has moved to {url_origin(target)}; change its url if you know that address"
                     )
                 yield response
                 return
@@ -275,14 +275,12 @@ def _content_type(response: httpx2.Response) -> str:
     return str(response.headers.get("content-type", "")).lower()
 
 
-def _origin(url: str) -> tuple[str, str]:
+def url_origin(url: str) -> str:
+    """Return scheme, host and port without a default port; raises ValueError."""
     parts = urlsplit(url)
-    return parts.scheme, parts.netloc
-
-
-def _without_path(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname or ''}"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    port = "" if parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}"
 
 
 async def _iterate_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:

@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 from msgspec import Struct
 
-from app.mcp_client.http_connection import load_certificates
+from app.mcp_client.http_connection import load_certificates, url_origin
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.token_store import OAuthToken, TokenStore
 
@@ -252,7 +252,7 @@ class OAuthSignIn:
     async def _find_authorization_server(self, challenge: str) -> _AuthorizationServer:
         resource = await self._fetch_resource_metadata(challenge)
         issuers = resource.get("authorization_servers")
-        issuer = self._check_url(str(issuers[0]) if isinstance(issuers, list) and issuers else _origin(self._url))
+        issuer = self._check_url(str(issuers[0]) if isinstance(issuers, list) and issuers else url_origin(self._url))
         metadata = await self._fetch_server_metadata(issuer)
         methods = metadata.get("code_challenge_methods_supported")
         if isinstance(methods, list) and "S256" not in methods:
@@ -273,7 +273,7 @@ class OAuthSignIn:
 
     async def _fetch_resource_metadata(self, challenge: str) -> dict[str, Any]:
         """Return the server's metadata; metadata of another resource is ignored."""
-        origin, path = _origin(self._url), urlsplit(self._url).path.rstrip("/")
+        origin, path = url_origin(self._url), urlsplit(self._url).path.rstrip("/")
         metadata_url = _METADATA_URL.search(challenge)
         well_known = f"{origin}/.well-known/oauth-protected-resource"
         for address in ([metadata_url[1]] if metadata_url else []) + [f"{well_known}{path}", well_known]:
@@ -291,7 +291,7 @@ class OAuthSignIn:
             "code and refresh token go to": server.token,
             **({} if self._client_id else {"registration": server.registration}),
         }
-        roles = {purpose: _origin(address) for purpose, address in addresses.items()}
+        roles = {purpose: url_origin(address) for purpose, address in addresses.items()}
         if len(set(roles.values())) == 1:
             return
         if confirm is None:
@@ -302,7 +302,7 @@ class OAuthSignIn:
 
     async def _fetch_server_metadata(self, issuer: str) -> dict[str, Any]:
         """Return the metadata of an issuer; empty if it has none. Raises SignInFailed if it names another issuer."""
-        origin, path = _origin(issuer), urlsplit(issuer).path.rstrip("/")
+        origin, path = url_origin(issuer), urlsplit(issuer).path.rstrip("/")
         well_known = f"{origin}/.well-known"
         suffixes = (f"oauth-authorization-server{path}", f"openid-configuration{path}")
         other_issuers: list[str] = []
@@ -379,7 +379,7 @@ class OAuthSignIn:
         local = {"127.0.0.1", "localhost", "::1"}
         try:
             # Both raise ValueError for an invalid URL, for example a port above 65,535.
-            parts, server, _ = urlsplit(address), urlsplit(self._url), _origin(address)
+            parts, server, _ = urlsplit(address), urlsplit(self._url), url_origin(address)
         except ValueError as error:
             raise SignInFailed(f"{address[:200]} is no address") from error
         if not _SAFE_URL.fullmatch(address):
@@ -396,19 +396,11 @@ def _covers(resource: str, url: str) -> bool:
     except ValueError:
         return False
     is_path_below = f"{url_parts.path}/".startswith(f"{resource_parts.path.rstrip('/')}/")
-    return is_path_below and _origin(resource) == _origin(url)
+    return is_path_below and url_origin(resource) == url_origin(url)
 
 
 def _challenge_of(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-
-
-def _origin(url: str) -> str:
-    """Return scheme, host and port without a default port; raises ValueError."""
-    parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-    port = "" if parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme)) else f":{parts.port}"
-    return f"{parts.scheme}://{host}{port}"
 
 
 class OAuthSession:

@@ -344,7 +344,7 @@ async def test_server_that_cannot_be_greeted_has_one_error_line(
             moved.overrides["/s3cret"] = _raw(document(b"", status=302, Location="?more"))
             refusing.overrides["initialize"] = _answer_call(error={"code": -32603, "message": "out of order"})
             problems = {
-                "moved": (moved.url.replace("mcp", "s3cret"), "it has moved to http://127.0.0.1; change"),
+                "moved": (moved.url.replace("mcp", "s3cret"), f"it has moved to {moved.url[:-4]}; change"),
                 "refusing": (refusing.url, "out of order"),
                 "silent": (f"https://127.0.0.1:{silent.getsockname()[1]}/mcp", "it cannot be reached in time"),
                 "gone": ("http://127.0.0.1:9/mcp", "it cannot be reached"),
