@@ -473,7 +473,7 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_seconds(text: str) -> int:
-    """Parse whole seconds, at most a day, for argparse. Raises ArgumentTypeError. Raises ArgumentTypeError."""
+    """Parse whole seconds, at most a day, for argparse. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MAX_WAIT_SECONDS):
         raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MAX_WAIT_SECONDS}")
     return int(text)

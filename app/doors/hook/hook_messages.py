@@ -12,6 +12,7 @@ BEFORE_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
 AFTER_TURN_EVENTS = ("Stop", "AfterAgent")
 AFTER_TOOL_EVENTS = ("PostToolUse", "AfterTool")
 SESSION_START_EVENTS = ("SessionStart",)
+_EVENTS = BEFORE_TOOL_EVENTS + AFTER_TOOL_EVENTS + BEFORE_PROMPT_EVENTS + AFTER_TURN_EVENTS + SESSION_START_EVENTS
 _MAX_NAME_CHARACTERS = 200
 """Maximum characters of an id or a name."""
 _MAX_MESSAGE_CHARACTERS = 500
@@ -60,14 +61,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
     event, session = _short_text(data, "hook_event_name"), _short_text(data, "session_id")
-    if (
-        event
-        not in BEFORE_TOOL_EVENTS
-        + AFTER_TOOL_EVENTS
-        + BEFORE_PROMPT_EVENTS
-        + AFTER_TURN_EVENTS
-        + SESSION_START_EVENTS
-    ):
+    if event not in _EVENTS:
         raise ValueError(
             f"it is for {event or 'no event'}; signoff is called before a tool or a prompt, after a search or a "
             "turn, and where a session starts"
