@@ -108,8 +108,12 @@ async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack)
     stack.callback(runtime.close)
     if arguments.debug is not None:
         runtime.trace_file = await asyncio.to_thread(stack.enter_context, open_debug_file(arguments.debug))
-    record = await asyncio.to_thread(session_from_arguments, runtime, arguments)
-    return WorkspaceWithOptions(runtime, runtime.settings, record, arguments.demo)
+    # On a thread: this imports modules and reads files, also for `runtime.settings`.
+    return await asyncio.to_thread(
+        lambda: WorkspaceWithOptions(
+            runtime, runtime.settings, session_from_arguments(runtime, arguments), arguments.demo
+        )
+    )
 
 
 async def _start_demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
