@@ -695,7 +695,7 @@ def test_stage_errors_contain_no_advice_for_models(signoff: Run, workspace: Path
     assert "is not in the file" in done and "Nearest" not in done and "Give the lines" not in done
     (workspace / "notes.txt").write_text("ONE\ntwo\nTHREE\n")
     staged = signoff("stage", stdin=PATCH)
-    assert staged.returncode == 0 and "It is on disk already" in staged.stdout
+    assert staged.returncode == 0 and "It is on disk: " in staged.stdout
     assert "`signoff deny P1` reverts it" in staged.stdout
 
 
