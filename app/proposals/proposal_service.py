@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.concurrency import iterate_when_event_loop_idle
 from app.copies import replace
-from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES, OPEN_FOLDERS, Filesystem, PosixFilesystem
+from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES, OPEN_FOLDERS, PosixFilesystem
 from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
@@ -58,7 +58,7 @@ class ProposalService:
         workspace: Workspace,
         store: "RecordingStore",
         lock_path: Path,
-        filesystem: Filesystem | None = None,
+        filesystem: PosixFilesystem | None = None,
         *,
         in_use: Callable[[], bool] = lambda: False,
         permit: "Callable[[Iterable[PathChange]], None]" = lambda changes: None,

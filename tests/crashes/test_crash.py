@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import eq, le
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,8 +53,8 @@ class Site:
         if torn:
             torn_disk = TornDisk(workspace.root, workspace.read_limit, steps)
             return ProposalService(workspace, store, self.folder / "lock", torn_disk)
-        disk = PosixFilesystem(workspace.root, workspace.read_limit, OPEN_FOLDERS)
-        return ProposalService(workspace, Watched(store, steps), self.folder / "lock", Watched(disk, steps))
+        disk: Any = Watched(PosixFilesystem(workspace.root, workspace.read_limit, OPEN_FOLDERS), steps)
+        return ProposalService(workspace, Watched(store, steps), self.folder / "lock", disk)
 
     def tree(self) -> Tree:
         return tree(self.root)

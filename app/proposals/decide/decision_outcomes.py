@@ -6,7 +6,7 @@ from contextlib import suppress
 from msgspec import Struct, field
 
 from app.proposals.files.file_changes import decide_hunks, next_hunk_number, recompute_hunks, replace_base_and_result
-from app.proposals.files.filesystem import Filesystem
+from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.journal import PathTransition
 from app.proposals.stack.rebase import merge_bytes, merge_mode
@@ -129,7 +129,7 @@ def decide_each_file(
 
 def plan_approval(
     contents: ContentStore,
-    filesystem: Filesystem,
+    filesystem: PosixFilesystem,
     proposal: Proposal,
     choice: DecisionScope,
     versions_before_proposal: Mapping[str, FileVersion | None],
@@ -199,7 +199,7 @@ def plan_denial(
 
 def describe_hunk_outcomes(
     contents: ContentStore,
-    filesystem: Filesystem,
+    filesystem: PosixFilesystem,
     before: Proposal,
     choice: DecisionScope,
     written_hunks: Collection[str],
@@ -270,7 +270,7 @@ def apply_hunks(contents: ContentStore, change: FileChange, chosen: Collection[s
 
 def _versions_on_disk(
     contents: ContentStore,
-    filesystem: Filesystem,
+    filesystem: PosixFilesystem,
     proposal: Proposal,
     change: FileChange,
     written: FileVersion | None,
@@ -337,7 +337,7 @@ def _count_file_lines(
     return counted.stat
 
 
-def _read_quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
+def _read_quotable(filesystem: PosixFilesystem, change: FileChange) -> Document | None:
     """Return the file for quotes to the model; None if there is none, or it looks like a secret."""
     with suppress(OSError):
         file = filesystem.read(change.path)

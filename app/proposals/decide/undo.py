@@ -16,7 +16,7 @@ from app.proposals.decide.reopening import (
     reopen_denied_proposal,
     reopen_last_denied_hunks,
 )
-from app.proposals.files.filesystem import Filesystem
+from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import PathTransition, effective_records, undone_records
@@ -52,7 +52,7 @@ class _UndoRedoStep(Struct, frozen=True):
 class _UndoRedoSimulation(Struct):
     """Applies steps in memory to the contents of the disk."""
 
-    filesystem: Filesystem
+    filesystem: PosixFilesystem
     contents: ContentStore
     before: dict[str, FileVersion | None] = field(default_factory=dict)
     """The version on disk of each path that was read."""

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from app.copies import replace
 from app.proposals.decide import decision_outcomes
-from app.proposals.files.filesystem import Filesystem
+from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore, is_same_version, read_pending_files
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.stacking import proposal_paths
@@ -45,7 +45,7 @@ class VersionsToCheck(Struct, frozen=True):
 def proposal_versions_to_check(
     store: ProposalStore,
     contents: ContentStore,
-    filesystem: Filesystem,
+    filesystem: PosixFilesystem,
     proposal: Proposal,
     hunks: Collection[str] | None = None,
 ) -> VersionsToCheck:
@@ -110,7 +110,11 @@ def _chosen_line_ranges(change: FileChange, chosen: Collection[str]) -> tuple[Ch
 
 
 def overlay_with_hunks(
-    store: ProposalStore, contents: ContentStore, filesystem: Filesystem, proposal: Proposal, chosen: Collection[str]
+    store: ProposalStore,
+    contents: ContentStore,
+    filesystem: PosixFilesystem,
+    proposal: Proposal,
+    chosen: Collection[str],
 ) -> PendingFiles:
     """Return the overlay in which only these parts of a pending proposal are applied; may be empty.
 

@@ -1,4 +1,4 @@
-"""Port through which proposals read and write the disk, and its POSIX implementation.
+"""Reads and writes the disk for proposals.
 
 Paths are relative to the workspace, with no link on the way: every folder is opened with `O_NOFOLLOW` from the one
 above. A link that another process creates between two operations causes an error; no operation follows it.
@@ -184,68 +184,10 @@ class ReadableDisk(Protocol):
         ...
 
 
-class Filesystem(ReadableDisk, Protocol):
-    """The operations on the disk that proposals need."""
-
-    def stat_node(self, path: str) -> LstatResult | None:
-        """Return the node at a path; None if there is none."""
-        ...
-
-    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> FileIdentity:
-        """Create a file with these bytes and sync it; copy attributes and owner from `like`.
-
-        The mode of a link creates a link.
-        """
-        ...
-
-    def exchange(self, path: str, temp: str) -> None:
-        """Exchange the files, of whatever kind, at a path and at a temporary name.
-
-        It is atomic if the system supports that. Otherwise the path is missing for an instant. If another process
-        creates a file there in that instant, it stays: FileExistsError, with the former file at
-        `second_exchange_temp_name(temp)`.
-        """
-        ...
-
-    def move_to_temp(self, path: str, temp: str) -> None:
-        """Move the file at the path, of whatever kind, to a free temporary name."""
-        ...
-
-    def move_to_path(self, temp: str, path: str) -> None:
-        """Move the file at a temporary name to a path; raise FileExistsError if the path is taken."""
-        ...
-
-    def remove(self, path: str) -> None:
-        """Remove a file's name."""
-        ...
-
-    def make_folder(self, path: str, mode: int | None = None) -> None:
-        """Create a folder with these permission bits, None for the default; its parent exists."""
-        ...
-
-    def remove_folder(self, path: str) -> None:
-        """Remove an empty folder."""
-        ...
-
-    def sync_folder(self, path: str) -> None:
-        """Sync a folder's names to disk."""
-        ...
-
-    def free_bytes(self) -> int:
-        """Return the bytes that may still be written."""
-        ...
-
-    def is_writable(self, folder: str) -> bool:
-        """Return whether names in the folder may be changed."""
-        ...
-
-    def close(self) -> None:
-        """Close open folders."""
-        ...
-
-
 class PosixFilesystem:
-    """The disk below one root; methods may be called from any thread, except `close` and `remove_folder`.
+    """The disk below one root; methods raise OSError.
+
+    They may be called from any thread, except `close` and `remove_folder`.
 
     Args:
         root: The workspace, resolved.
@@ -263,12 +205,12 @@ class PosixFilesystem:
         """The bytes that were read last, and their SHA-256."""
 
     def kind(self, path: str) -> Kind:
-        """Return the kind of a path."""
+        """Return the kind of a path; `other` for devices and pipes."""
         node = self.stat_node(path)
         return node.kind if node else "missing"
 
     def stat_node(self, path: str) -> LstatResult | None:
-        """Return the node at a path."""
+        """Return the node at a path; None if there is none."""
         try:
             with _ParentFolder(self, path) as at:
                 facts = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
@@ -314,7 +256,10 @@ class PosixFilesystem:
             return []
 
     def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> FileIdentity:
-        """Create a file and sync its bytes to disk."""
+        """Create a file with these bytes and sync it; copy attributes and owner from `like`.
+
+        The mode of a link creates a link.
+        """
         with _ParentFolder(self, path) as at:
             if stat.S_ISLNK(mode):
                 os.symlink(os.fsdecode(data), at.name, dir_fd=at.folder)
@@ -333,7 +278,12 @@ class PosixFilesystem:
             os.close(descriptor)
 
     def exchange(self, path: str, temp: str) -> None:
-        """Exchange the files at a path and at a temporary name."""
+        """Exchange the files, of whatever kind, at a path and at a temporary name.
+
+        It is atomic if the system supports that. Otherwise the path is missing for an instant. If another process
+        creates a file there in that instant, it stays: FileExistsError, with the former file at
+        `second_exchange_temp_name(temp)`.
+        """
         with _ParentFolder(self, path) as one, _ParentFolder(self, temp) as other:
             if exchange_names(one.folder, one.name, other.folder, other.name):
                 return
@@ -342,12 +292,12 @@ class PosixFilesystem:
         self.move_to_temp(second_exchange_temp_name(temp), temp)
 
     def move_to_temp(self, path: str, temp: str) -> None:
-        """Move the file at the path to a temporary name."""
+        """Move the file at the path, of whatever kind, to a free temporary name."""
         with _ParentFolder(self, path) as source, _ParentFolder(self, temp) as target:
             os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
 
     def move_to_path(self, temp: str, path: str) -> None:
-        """Move the file at a temporary name to a path."""
+        """Move the file at a temporary name to a path; raise FileExistsError if the path is taken."""
         with _ParentFolder(self, temp) as source, _ParentFolder(self, path) as target:
             move_to_free_name(source.folder, source.name, target.folder, target.name)
 
@@ -357,7 +307,7 @@ class PosixFilesystem:
             os.unlink(at.name, dir_fd=at.folder)
 
     def make_folder(self, path: str, mode: int | None = None) -> None:
-        """Create a folder."""
+        """Create a folder with these permission bits, None for the default; its parent exists."""
         with _ParentFolder(self, path) as at:
             os.mkdir(at.name, 0o777 if mode is None else mode, dir_fd=at.folder)
         if mode is not None:

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from app.proposals.files.filesystem import Filesystem, LstatResult, ReadableDisk, list_files_below
+from app.proposals.files.filesystem import LstatResult, PosixFilesystem, ReadableDisk, list_files_below
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.journal import PathTransition, fold_case_and_unicode_form, paths_present_afterwards
 from app.proposals.journal.rollback import JournalRollback, block_interrupts, path_holds_original_file, run_parallel
@@ -41,7 +41,7 @@ def _interrupts_blocked() -> Iterator[None]:
 class JournalApplier:
     """Applies journal records under the workspace lock, and rolls them back."""
 
-    def __init__(self, filesystem: Filesystem, store: ProposalStore, contents: ContentStore) -> None:
+    def __init__(self, filesystem: PosixFilesystem, store: ProposalStore, contents: ContentStore) -> None:
         self._filesystem = filesystem
         self._store = store
         self._contents = contents
@@ -272,7 +272,7 @@ _SPARE_BYTES = 1024 * 1024
 
 def check_record_and_add_identities(
     workspace: Workspace,
-    filesystem: Filesystem,
+    filesystem: PosixFilesystem,
     contents: ContentStore,
     record: JournalRecord,
     transitions: Sequence[PathTransition],
@@ -304,7 +304,7 @@ class _Unfit(Exception):
     """The reason why an apply is impossible, as a clause."""
 
 
-def _check_path(workspace: Workspace, filesystem: Filesystem, step: PathTransition) -> FileIdentity | None:
+def _check_path(workspace: Workspace, filesystem: PosixFilesystem, step: PathTransition) -> FileIdentity | None:
     """Return the identity of the file at a path, None for no file; raise _Unfit if its content is not as planned."""
     # A link itself is replaced; only the folders above it must not be links.
     checked_path = step.path.rpartition("/")[0] or "." if _is_link(step) else step.path
@@ -322,7 +322,7 @@ def _is_link(step: PathTransition) -> bool:
     return any(version is not None and version.is_link for version in (step.before, step.after))
 
 
-def _check_resulting_tree(filesystem: Filesystem, transitions: Sequence[PathTransition]) -> None:
+def _check_resulting_tree(filesystem: PosixFilesystem, transitions: Sequence[PathTransition]) -> None:
     """Raise _Unfit if one resulting file is at the folder of another, or if two differ by case only."""
     removed = {step.path for step in transitions if step.after is None}
     written = {step.path for step in transitions if step.after}

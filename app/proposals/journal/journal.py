@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from app.proposals.files.filesystem import Filesystem, Kind
+from app.proposals.files.filesystem import Kind, PosixFilesystem
 from app.proposals.files.overlay import is_same_version
 from app.proposals.values.models import FileOperation, FileVersion, Proposal
 from app.proposals.values.pending_paths import parent_folders
@@ -44,7 +44,7 @@ def fold_case_and_unicode_form(path: str) -> str:
 
 
 def plan_journal_record(
-    filesystem: Filesystem,
+    filesystem: PosixFilesystem,
     action: Action,
     proposal: Proposal,
     transitions: Sequence[PathTransition],

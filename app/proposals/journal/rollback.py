@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 
-from app.proposals.files.filesystem import Filesystem, LstatResult, second_exchange_temp_name
+from app.proposals.files.filesystem import LstatResult, PosixFilesystem, second_exchange_temp_name
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.journal import name_for_file_kept_beside_path, paths_present_afterwards
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
@@ -22,18 +22,18 @@ _NOT_OUR_FILE_ERRORS = (errno.ELOOP, errno.EFBIG, errno.EINVAL, errno.ENXIO, err
 """Errors when reading a link, a file over the limit, a device, a socket, or a file without permission."""
 
 
-def path_holds_original_file(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
+def path_holds_original_file(filesystem: PosixFilesystem, entry: JournalEntry, path: str) -> bool:
     """Return whether a path holds the same file for which the plan was made. Raises OSError."""
     return _path_holds(filesystem, path, entry.before, entry.before_mode, entry.found)
 
 
-def path_holds_prepared_file(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
+def path_holds_prepared_file(filesystem: PosixFilesystem, entry: JournalEntry, path: str) -> bool:
     """Return whether a path holds the same file that was prepared, unchanged. Raises OSError."""
     mode = entry.after_mode if entry.op is FileOperation.MODE else None
     return _path_holds(filesystem, path, entry.after, mode, entry.made)
 
 
-def _path_holds_content(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
+def _path_holds_content(filesystem: PosixFilesystem, path: str, sha256: str | None) -> bool:
     """Return whether a path holds this content, in any file; None means no file. Raises OSError."""
     if sha256 is None:
         return filesystem.stat_node(path) is None
@@ -41,7 +41,7 @@ def _path_holds_content(filesystem: Filesystem, path: str, sha256: str | None) -
 
 
 def _path_holds(
-    filesystem: Filesystem, path: str, sha256: str | None, mode: int | None, identity: FileIdentity | None
+    filesystem: PosixFilesystem, path: str, sha256: str | None, mode: int | None, identity: FileIdentity | None
 ) -> bool:
     node = filesystem.stat_node(path)
     if sha256 is None or node is None or node.kind not in ("file", "link") or identity not in (None, node.identity):
@@ -77,7 +77,7 @@ class JournalRollback:
     Raises OSError if the disk refuses.
     """
 
-    def __init__(self, filesystem: Filesystem, contents: ContentStore) -> None:
+    def __init__(self, filesystem: PosixFilesystem, contents: ContentStore) -> None:
         self._filesystem = filesystem
         self._contents = contents
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
 
-from app.proposals.files.filesystem import Filesystem
+from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.journal.apply import (
     JournalApplier,
@@ -106,7 +106,7 @@ class LockedProposals:
         self,
         workspace: Workspace,
         store: ProposalStore,
-        filesystem: Filesystem,
+        filesystem: PosixFilesystem,
         lock_path: Path,
         notify: Callable[[str], None],
         in_use: Callable[[], bool],

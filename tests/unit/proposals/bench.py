@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app.proposals.files.filesystem import Filesystem
+from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import Proposal
@@ -23,7 +23,7 @@ class Bench:
         folder: Path,
         files: Mapping[str, bytes | str] | None = None,
         store: RecordingStore | None = None,
-        filesystem: Filesystem | None = None,
+        filesystem: PosixFilesystem | None = None,
     ) -> None:
         self.folder = folder
         self.root = folder / "workspace"
@@ -33,7 +33,7 @@ class Bench:
         self.workspace = Workspace(self.root)
         self.service = self.reopened(filesystem)
 
-    def reopened(self, filesystem: Filesystem | None = None) -> ProposalService:
+    def reopened(self, filesystem: PosixFilesystem | None = None) -> ProposalService:
         """The proposal service as another process, or the next start, would open it."""
         self.service = ProposalService(self.workspace, self.store, self.folder / "lock", filesystem)
         return self.service

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.decide.conflicts import UnsavedEdit
-from app.proposals.files.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
+from app.proposals.files.filesystem import OPEN_FOLDERS, PosixFilesystem
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.text.hunks import apply_hunks_to_lines, compare_contents, split_document_lines
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
@@ -324,7 +324,7 @@ def test_a_denial_that_fails_at_any_step_is_complete_or_not_made(tmp_path: Path)
         workspace = folder / "workspace"
         workspace.mkdir()
         disk = PosixFilesystem(workspace, 1 << 20, OPEN_FOLDERS)
-        site = Bench(folder, {}, filesystem=cast("Filesystem", Watched(disk, steps)))
+        site = Bench(folder, {}, filesystem=cast("PosixFilesystem", Watched(disk, steps)))
         put(site.root, AFTER)
         name = stage(site, BEFORE).id
         try:

@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -175,7 +176,7 @@ def test_a_folder_restored_from_a_file_has_its_permissions(bench: Make) -> None:
     steps = Steps(
         broken, lambda number: steps.names[-1:] == ["move_to_path"] and steps.names.count("move_to_path") == 1
     )
-    disk = Watched(PosixFilesystem(site.root, 1 << 20), steps)
+    disk: Any = Watched(PosixFilesystem(site.root, 1 << 20), steps)
     with pytest.raises(ApplyFailed, match="every file is as it was"):
         site.reopened(disk).approve(proposal.id)
     assert "make_folder" in steps.names and folders(site) == {"stuff": 0o700}

@@ -3,6 +3,7 @@
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,7 +133,7 @@ def test_what_an_unfinished_apply_needs_stays(bench: Bench) -> None:
     bench.service.approve(proposal)
     steps = Steps(kill, lambda at: steps.names[:at].count("exchange") == 2)
     workspace = Workspace(bench.root)
-    disk = Watched(PosixFilesystem(bench.root, workspace.read_limit), steps)
+    disk: Any = Watched(PosixFilesystem(bench.root, workspace.read_limit), steps)
     cut_off = ProposalService(workspace, bench.store, bench.base / "ws.lock", disk)
     assert in_child(lambda: cut_off.undo(proposal) and None) == signal.SIGKILL
     assert (bench.root / "a").read_text() != (bench.root / "b").read_text()

@@ -95,7 +95,7 @@ def test_a_crash_leaves_a_decision_with_its_entry_or_neither(bench: Bench, step:
     name = bench.stage("a.txt", "b\n")
     steps = Steps(kill, lambda at: at == step)
     workspace = Workspace(bench.root)
-    disk = Watched(PosixFilesystem(bench.root, workspace.read_limit), steps)
+    disk: Any = Watched(PosixFilesystem(bench.root, workspace.read_limit), steps)
     store: Any = Watched(bench.store, steps)
     cut_off = ProposalService(workspace, store, bench.base / "ws.lock", disk)
     in_child(lambda: cut_off.approve(name) and None)
