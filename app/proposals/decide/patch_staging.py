@@ -13,10 +13,10 @@ from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.proposal_staging import comparable_change_results, make_file_changes
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import EditReport, FileOperation, MatchLevel
-from app.proposals.values.pending_paths import format_proposal_ids
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink, PathChange
+from app.text.quantities import join_first
 from app.workspace.path_rules import WorkspaceError
 
 _REVERSED_LINE_OPERATIONS = {
@@ -155,7 +155,7 @@ def apply_patch_text(
             raise PatchAlreadyApplied(changes, patch) from error
         if pending:
             raise PatchRefused(
-                f"The patch was not staged: it fits the disk, but not the changes of {format_proposal_ids(pending)}, "
+                f"The patch was not staged: it fits the disk, but not the changes of {join_first(pending)}, "
                 f"still pending; decide {pending[0]} first."
             ) from error
         raise PatchRefused(f"The patch was not staged: {_first_sentence(error)}") from error
