@@ -196,7 +196,7 @@ def blame_lines(
         at = 0
         for change in diff_lines(lines, new_lines):
             new_authors += authors[at : change.old_start]
-            new_authors += [step.entry] * (change.new_end - change.new_start)
+            new_authors += [step.entry] * change.added
             at = change.old_end
         lines, authors = new_lines, new_authors + authors[at:]
     return authors

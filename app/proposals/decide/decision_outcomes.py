@@ -25,6 +25,7 @@ from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, Hu
 from app.proposals.values.pending_paths import format_proposal_ids, has_undecided_part
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
 from app.sandbox.captured_changes import PathChange
+from app.text.quantities import join_first
 from app.workspace.secrets import secret_reason
 
 _CONTEXT_LINES = 3
@@ -88,7 +89,8 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
         hunks, paths = set(), set()
         by_number = {str(hunk.number): hunk.id for hunk in proposal.hunks}
         files = {change.path: change for change in proposal.files}
-        choices = _list_choices(pending.values(), whole_files)
+        numbers = map(str, sorted(hunk.number for hunk in pending.values()))
+        choices = f"those that wait are {join_first([*numbers, *sorted(whole_files)], 12)}"
         for name in wanted:
             if name in pending:
                 hunks.add(name)
@@ -150,7 +152,8 @@ def plan_approval(
         base, result = change.base, chosen
         if change.stacked_on:
             base, result = _versions_on_disk(contents, filesystem, proposal, change, chosen)
-        outcome.transitions += _transitions(change, base, result)
+        if not change.already_applied:
+            outcome.transitions += path_transitions(change.old_path or change.path, change.path, base, result)
         outcome.files.append(_count_file_lines(contents, change, base, result, number))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
@@ -240,12 +243,6 @@ def pending_hunks(change: FileChange) -> list[Hunk]:
     return [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
 
 
-def _list_choices(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
-    """Return the choices: hunks by number, files without hunks by path."""
-    names = [*map(str, sorted(hunk.number for hunk in hunks)), *sorted(paths)]
-    return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
-
-
 def version_after_approval(contents: ContentStore, change: FileChange, choice: DecisionScope) -> FileVersion | None:
     """Return the version of a file after an approval of the chosen hunks; None for no file."""
     return change.result if choice.covers(change) else apply_hunks(contents, change, choice.hunks)
@@ -255,9 +252,8 @@ def _make_denied_hunks(
     proposal: Proposal, change: FileChange, result: FileVersion | None, choice: DecisionScope
 ) -> DeniedHunks:
     """Return the data to make the denied hunks pending again later; `result` is the version without them."""
-    decision = proposal.last.number + 1 if proposal.last else 1
     hunks = tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks)
-    return DeniedHunks(decision=decision, hunks=hunks, before=change.result, after=result)
+    return DeniedHunks(decision=proposal.next_decision_number, hunks=hunks, before=change.result, after=result)
 
 
 def apply_hunks(contents: ContentStore, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
@@ -318,12 +314,13 @@ def load_path_changes(contents: ContentStore, transitions: Iterable[PathTransiti
         yield PathChange(transition.path, before, after)
 
 
-def _transitions(change: FileChange, base: FileVersion | None, result: FileVersion | None) -> list[PathTransition]:
-    if change.already_applied:
-        return []
-    if change.old_path:
-        return [PathTransition(change.old_path, base, None, change.path), PathTransition(change.path, None, result)]
-    return [] if is_same_version(base, result) else [PathTransition(change.path, base, result)]
+def path_transitions(
+    source: str, path: str, before: FileVersion | None, after: FileVersion | None
+) -> list[PathTransition]:
+    """Return the transitions that lead from a version at `source` to one at `path`; empty if they are the same."""
+    if source != path:
+        return [PathTransition(source, before, None, path), PathTransition(path, None, after)]
+    return [] if is_same_version(before, after) else [PathTransition(path, before, after)]
 
 
 def _count_file_lines(

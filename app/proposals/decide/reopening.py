@@ -7,7 +7,9 @@ from app.proposals.decide.decision_outcomes import (
     PlannedDecision,
     apply_hunks,
     decide_each_file,
+    path_transitions,
     pending_hunks,
+    version_after_approval,
 )
 from app.proposals.files.file_changes import (
     decide_hunks,
@@ -226,12 +228,11 @@ def plan_approval_of_edits_on_disk(
     """Return the outcome of approving the chosen part of edits that are on disk already; nothing is written."""
 
     def keep_file(change: FileChange, outcome: PlannedDecision, number: int) -> FileChange:
-        covers = choice.covers(change)
-        kept = change.result if covers else apply_hunks(contents, change, choice.hunks)
+        kept = version_after_approval(contents, change, choice)
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _new_decision(proposal, change, choice, kept))}
         outcome.files.append(make_file_diff_stat(contents, change.path, change.base, kept, change.op))
-        if covers:
+        if choice.covers(change):
             approved = {"base": _base_before_decisions(change), "state": HunkState.APPLIED}
             decided = change.model_copy(update=update | approved)
             return recompute_hunks(contents, decided, next_number=number, state=HunkState.APPLIED)
@@ -251,7 +252,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
         result = change.base if covers else apply_hunks(contents, change, kept_hunks)
         path = change.old_path if covers and change.old_path else change.path
         if not change.already_applied:
-            outcome.transitions += _revert_transitions(change, path, result)
+            outcome.transitions += path_transitions(change.path, path, change.result, result)
         outcome.files.append(make_file_diff_stat(contents, change.path, result, change.result, change.op))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.DENIED, choice.hunks)
         update = {
@@ -296,7 +297,7 @@ def _new_decision(
     proposal: Proposal, change: FileChange, choice: DecisionScope, base_after: FileVersion | None
 ) -> OnDiskDecision:
     return OnDiskDecision(
-        decision=proposal.last.number + 1 if proposal.last else 1,
+        decision=proposal.next_decision_number,
         hunks=tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks),
         old_path=change.old_path,
         base=change.base,
@@ -313,9 +314,3 @@ def _base_before_decisions(change: FileChange) -> FileVersion | None:
             break
         version = part.base
     return version
-
-
-def _revert_transitions(change: FileChange, path: str, result: FileVersion | None) -> list[PathTransition]:
-    if path != change.path:
-        return [PathTransition(change.path, change.result, None, path), PathTransition(path, None, result)]
-    return [] if is_same_version(change.result, result) else [PathTransition(path, change.result, result)]

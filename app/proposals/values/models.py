@@ -315,7 +315,7 @@ class Proposal(FrozenModel):
     ) -> "Proposal":
         """Return the proposal with the user's decision; the arguments are those of `LastDecision`."""
         last = LastDecision(
-            number=self.last.number + 1 if self.last else 1,
+            number=self.next_decision_number,
             decision=decision,
             files=tuple(files),
             hunks=tuple(sorted(hunks)),
@@ -326,6 +326,11 @@ class Proposal(FrozenModel):
             circumstances=circumstances,
         )
         return self.model_copy(update={"last": last})
+
+    @property
+    def next_decision_number(self) -> int:
+        """Return the number of the user's next decision on it, from 1."""
+        return self.last.number + 1 if self.last else 1
 
     @property
     def ignored_files_note(self) -> str:
