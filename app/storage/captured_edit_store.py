@@ -53,9 +53,7 @@ class CapturedFileEdit(NamedTuple):
         from app.proposals.text.diff import diff_lines
 
         old, new = ((data or b"").splitlines() for data in (self.before, self.after))
-        changes = diff_lines(old, new)
-        count = sum(change.old_end - change.old_start + change.new_end - change.new_start for change in changes)
-        return max(1, count)
+        return max(1, sum(change.removed + change.added for change in diff_lines(old, new)))
 
 
 class CapturedAgentRead(NamedTuple):

@@ -122,10 +122,7 @@ def intact_entries_on_paths(database: Database, workspace: str, paths: Collectio
 
 
 class RecordStore:
-    """Reads and verifies the decision record of one workspace. Synchronous; call it off the event loop.
-
-    Synchronous; call it off the event loop.
-    """
+    """Reads and verifies the decision record of one workspace. Synchronous; call it off the event loop."""
 
     def __init__(self, database: Database, workspace: str) -> None:
         self._database = database

@@ -7,6 +7,7 @@ content, and the record tells which. A file that was moved out of a path is chec
 the file for which the plan was made, everything is rolled back.
 """
 
+import posixpath
 import signal
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -372,5 +373,5 @@ def find_case_or_unicode_clash(filesystem: ReadableDisk, path: str, listings: Li
         if not similar:
             return "" if existing == "/".join(parts[:index]) else "/".join([existing, *parts[index:]])
         match = name if name in similar else similar[0]
-        existing = f"{existing}/{match}" if existing else match
+        existing = posixpath.join(existing, match)
     return "" if existing == path else existing

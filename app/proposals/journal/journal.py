@@ -5,6 +5,7 @@ A file in the way of a new one (a file at the path of a folder, files below a pa
 differs by case only) is removed first; every other removal comes last.
 """
 
+import posixpath
 import secrets
 import time
 import unicodedata
@@ -140,7 +141,6 @@ def folder_modes_from_records(records: Sequence[JournalRecord]) -> dict[str, int
 
 
 def _make_entry(kind: Callable[[str], Kind], step: PathTransition, written: set[str], token: str) -> JournalEntry:
-    folder = _temp_folder(kind, step, written)
     return JournalEntry(
         path=step.path,
         op=_operation(step),
@@ -149,7 +149,7 @@ def _make_entry(kind: Callable[[str], Kind], step: PathTransition, written: set[
         after=step.after.sha256 if step.after else None,
         before_mode=step.before.mode if step.before else None,
         after_mode=step.after.mode if step.after else None,
-        temp=f"{folder}/{_TEMP_PREFIX}{token}.tmp" if folder else f"{_TEMP_PREFIX}{token}.tmp",
+        temp=posixpath.join(_temp_folder(kind, step, written), f"{_TEMP_PREFIX}{token}.tmp"),
     )
 
 

@@ -5,6 +5,7 @@ meanwhile, the file stays beside it. Every step can be repeated, so an interrupt
 """
 
 import errno
+import posixpath
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -274,12 +275,7 @@ class JournalRollback:
 
     def _keep_beside(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
         """Rename another program's file to a free name beside its path; return the name."""
-        folder = self._folder_beside(entry)
-        wanted = (
-            f"{folder}/{name_for_file_kept_beside_path(record, entry)}"
-            if folder
-            else name_for_file_kept_beside_path(record, entry)
-        )
+        wanted = posixpath.join(self._folder_beside(entry), name_for_file_kept_beside_path(record, entry))
         for number in count():
             kept = f"{wanted}.{number}" if number else wanted
             with suppress(FileExistsError):
@@ -295,7 +291,7 @@ class JournalRollback:
             folder, wanted = self._folder_beside(entry), name_for_file_kept_beside_path(record, entry)
             for name in sorted(names[folder]):
                 if name == wanted or name.startswith(f"{wanted}."):
-                    yield _kept_file_sentence(entry.path, f"{folder}/{name}" if folder else name)
+                    yield _kept_file_sentence(entry.path, posixpath.join(folder, name))
 
     def _folder_beside(self, entry: JournalEntry) -> str:
         folder = entry.path.rpartition("/")[0]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
+from posixpath import basename
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from app.proposals.text.hunks import has_changed_lines
@@ -119,7 +120,7 @@ _PROSE_ENDINGS = (".md", ".rst", ".txt", ".adoc", ".markdown")
 
 def manifest_of_lock_file(path: str) -> str | None:
     """Return the name of the file to which a lock file belongs; None for any other file."""
-    return _MANIFEST_BY_LOCK_FILE.get(_file_name(path))
+    return _MANIFEST_BY_LOCK_FILE.get(basename(path))
 
 
 def is_generated_file(path: str, before: Sequence[str]) -> bool:
@@ -143,11 +144,8 @@ def is_documentation_file(path: str) -> bool:
 
 def name_shared_by_test_and_code(path: str) -> str:
     """Return the name that a test shares with the code that it tests: `fetch` for `test_fetch.py` and `fetch.ts`."""
-    stem = (
-        _file_name(path).partition(".")[0]
-        if not _TEST_NAME.match(_file_name(path))
-        else _file_name(path).rpartition(".")[0]
-    )
+    name = basename(path)
+    stem = name.rpartition(".")[0] if _TEST_NAME.match(name) else name.partition(".")[0]
     return _TEST_AFFIX.sub("", _TEST_AFFIX.sub("", stem)).lower()
 
 
@@ -155,10 +153,6 @@ def automation_config_root(path: str) -> str:
     """Return the file or folder of automatically run configuration that the path belongs to; empty if none."""
     match = _AUTOMATION_CONFIG.search(path)
     return (match["folder"] or match["name"]) if match else ""
-
-
-def _file_name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 _MAX_LEXED_CHARACTERS = 300_000
@@ -281,7 +275,7 @@ def blank_strings_and_comments(path: str, lines: Sequence[str]) -> Sequence[str]
     """Return the lines with strings and comments blanked; unchanged if there is no reliable lexer for the
     language.
     """
-    lexer = _lexer_for(path.rpartition("/")[2])
+    lexer = _lexer_for(basename(path))
     if lexer is None:
         return lines
     from pygments.token import Comment, String, is_token_subtype

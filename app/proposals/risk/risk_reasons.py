@@ -1,5 +1,6 @@
 """Find the risks of a proposal when it is staged, and set its reading order."""
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -150,7 +151,8 @@ def _find_lost_lines(
 ) -> Iterator[AttentionReason]:
     """Yield a reason for lines of a kind that were removed without a replacement in their hunk, and were not moved.
 
-    Lines with the numbers in `but` do not count.
+    Args:
+        ignored_numbers: Numbers of removed lines that do not count.
     """
     removed = [line for line in file.removed_code if pattern.search(line.text) and line.number not in ignored_numbers]
     moved_numbers = {line.number for line in file.removed if added.get(line.text.strip())}
@@ -648,9 +650,9 @@ def _find_file_reasons(file: EditedFile, paths: Collection[str]) -> Iterator[Att
         yield AttentionReason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
     manifest = manifest_of_lock_file(path)
     if manifest and change.op is FileOperation.EDIT:
-        folder = path.rpartition("/")[0]
-        if (f"{folder}/{manifest}" if folder else manifest) not in paths:
-            yield AttentionReason(kind=ReasonKind.UNLOCKED, path=path, names=(path.rpartition("/")[2],))
+        folder, name = posixpath.split(path)
+        if posixpath.join(folder, manifest) not in paths:
+            yield AttentionReason(kind=ReasonKind.UNLOCKED, path=path, names=(name,))
 
 
 def _find_reasons_to_read_last(file: EditedFile) -> list[AttentionReason]:

@@ -4,6 +4,7 @@ import errno
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from posixpath import basename
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,7 @@ def _renamed_paths(changes: Sequence[PathChange]) -> dict[str, str]:
             by_content.setdefault(data, []).append(path)
     for path, data in added.items():
         if path not in links and (sources := by_content.get(data)):
-            source = min(sources, key=lambda each: (_file_name(each) != _file_name(path), each))
+            source = min(sources, key=lambda each: (basename(each) != basename(path), each))
             sources.remove(source)
             old_paths[path] = source
     matched = {*old_paths, *old_paths.values(), *links}
@@ -119,7 +120,7 @@ def _match_edited_files(removed: Sequence[tuple[str, bytes]], added: Sequence[tu
     lines = {path: Counter(data.splitlines()) for path, data in (*removed, *added)}
     ranked = sorted(
         (
-            (-share, _file_name(old) != _file_name(new), new, old)
+            (-share, basename(old) != basename(new), new, old)
             for new, _ in added
             for old, _ in removed
             if (share := _equal_share(lines[old], lines[new])) >= _MIN_EQUAL_SHARE
@@ -140,10 +141,6 @@ def _equal_share(one: Counter[bytes], other: Counter[bytes]) -> float:
 
 def _is_comparable(data: bytes) -> bool:
     return 0 < len(data) <= _MAX_COMPARED_BYTES and not Document(data).is_binary
-
-
-def _file_name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 class Draft:
