@@ -11,6 +11,7 @@ from app.copies import replace
 from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.files.overlay import Overlay, is_same_version
 from app.proposals.journal.apply import find_case_or_unicode_clash
+from app.proposals.journal.journal import fold_case_and_unicode_form
 from app.proposals.values.models import EditMatch, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
@@ -50,6 +51,7 @@ class DraftFiles:
     def __init__(self) -> None:
         self.by_path: dict[str, DraftFile] = {}
         self._sorted: list[str] = []
+        self._by_folded_path: dict[str, set[str]] = {}
 
     def snapshot(self) -> dict[str, DraftFile]:
         """Return a copy of all files, for `restore`."""
@@ -60,12 +62,15 @@ class DraftFiles:
 
     def restore(self, snapshot: dict[str, DraftFile]) -> None:
         """Restore a snapshot."""
-        self.by_path, self._sorted = snapshot, sorted(snapshot)
+        self.by_path, self._sorted, self._by_folded_path = {}, [], {}
+        for path, file in snapshot.items():
+            self.add(path, file)
 
     def add(self, path: str, file: DraftFile) -> DraftFile:
         """Add a path that was not changed before."""
         self.by_path[path] = file
         insort(self._sorted, path)
+        self._by_folded_path.setdefault(fold_case_and_unicode_form(path), set()).add(path)
         return file
 
     def get_or_add(self, overlay: Overlay, path: str) -> DraftFile:
@@ -121,9 +126,13 @@ class DraftFiles:
             gone = {name for name, file in self.by_path.items() if file.data is None} | {leaving}
             if obstacle := overlay.find_creation_obstacle(path, gone):
                 raise EditRefused(f"{path} can't be made: {obstacle}.")
-        clash = find_case_or_unicode_clash(overlay.filesystem, path, overlay.listings)
-        if clash and clash != leaving and self.content(overlay, clash) is not None:
-            raise EditRefused(f"{path} differs from {clash} by case only.", "Use that path, or choose another name.")
+        on_disk = find_case_or_unicode_clash(overlay.filesystem, path, overlay.listings)
+        in_draft = self._by_folded_path.get(fold_case_and_unicode_form(path), set())
+        for clash in sorted({on_disk, *in_draft} - {"", path, leaving}):
+            if self.content(overlay, clash) is not None:
+                raise EditRefused(
+                    f"{path} differs from {clash} by case only.", "Use that path, or choose another name."
+                )
 
     def _has_content(self, path: str) -> bool:
         file = self.by_path.get(path)

@@ -16,7 +16,7 @@ from app.proposals.journal.apply import check_record_and_add_identities
 from app.proposals.journal.journal import PathTransition, plan_journal_record
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileOperation, ProposalState
-from app.proposals.values.origin import ProposalOrigin
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import ApplyFailed, EditRefused, NotPending, StaleProposal
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage.database import Database
@@ -141,7 +141,10 @@ def test_names_that_differ_by_case(bench: Make) -> None:
         with pytest.raises(ApplyFailed, match=f"{new} and {other} differ by case only"):
             site.service.approve(late.id)
     before = site.tree()
-    both = site.write(**{"Both.me": "one\n", "both.me": "two\n"})
+    with pytest.raises(EditRefused, match=r"both\.me differs from Both\.me by case only"):
+        site.write(**{"Both.me": "one\n", "both.me": "two\n"})
+    names = [PathChange(name, None, FileOrLink(b"one\n", 0o644)) for name in ("Both.me", "both.me")]
+    both = site.service.stage_changes(names, ProposalOrigin(kind=OriginKind.REF), "")
     with pytest.raises(ApplyFailed, match="differ by case only"):
         site.service.approve(both.id)
     assert site.tree() == before
