@@ -287,7 +287,7 @@ def check_record_and_add_identities(
     """
     try:
         identities = {step.path: _check_path(workspace, filesystem, step) for step in transitions}
-        _check_resulting_tree(filesystem, transitions)
+        _check_resulting_tree(filesystem, transitions, names_were_there=record.action == "undo")
         for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
             if not filesystem.is_writable(folder):
                 where = f"the folder {folder}" if folder else "the workspace's folder"
@@ -323,15 +323,21 @@ def _is_link(step: PathTransition) -> bool:
     return any(version is not None and version.is_link for version in (step.before, step.after))
 
 
-def _check_resulting_tree(filesystem: PosixFilesystem, transitions: Sequence[PathTransition]) -> None:
-    """Raise _Unfit if one resulting file is at the folder of another, or if two differ by case only."""
+def _check_resulting_tree(
+    filesystem: PosixFilesystem, transitions: Sequence[PathTransition], *, names_were_there: bool
+) -> None:
+    """Raise _Unfit if one resulting file is at the folder of another, or if two differ by case only.
+
+    Args:
+        names_were_there: Whether this disk held all these names before, so that two may differ by case only.
+    """
     removed = {step.path for step in transitions if step.after is None}
     written = {step.path for step in transitions if step.after}
     names: dict[str, str] = {}
     listings: Listings = {}
     for path in sorted(written):
         other = names.setdefault(fold_case_and_unicode_form(path), path)
-        if other != path:
+        if other != path and not names_were_there:
             raise _Unfit(f"{path} and {other} differ by case only; some disks can't hold both")
     for step in transitions:
         if step.after is None or step.before is not None:
@@ -348,7 +354,7 @@ def _check_resulting_tree(filesystem: PosixFilesystem, transitions: Sequence[Pat
                 raise _Unfit(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
             if not below:
                 raise _Unfit(f"{step.path} is a folder; remove it first")
-        clash = find_case_or_unicode_clash(filesystem, step.path, listings)
+        clash = "" if names_were_there else find_case_or_unicode_clash(filesystem, step.path, listings)
         if clash and clash not in removed:
             raise _Unfit(f"{step.path} and {clash} differ by case only; some disks can't hold both")
 

@@ -148,6 +148,15 @@ def test_names_that_differ_by_case(bench: Make) -> None:
     with pytest.raises(ApplyFailed, match="differ by case only"):
         site.service.approve(both.id)
     assert site.tree() == before
+    site.put(**{"Two.me": "one\n", "two.me": "two\n"})
+    before = site.tree()
+    draft = site.service.new_draft("session")
+    draft.delete("Two.me")
+    draft.delete("two.me")
+    neither = site.service.stage(draft, "Neither")
+    site.service.approve(neither.id)
+    site.service.undo(neither.id)
+    assert site.tree() == before, "a disk that held both holds both again"
 
 
 @pytest.mark.parametrize("renamed", [("Src/Io/Read.txt", "src/io/Read.txt"), ("Src/Io/Read.txt", "src/Io/read.txt")])
