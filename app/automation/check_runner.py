@@ -231,31 +231,20 @@ class CheckRunner:
                     progress("the same without the proposal")
                     before = await self._run_before(check, trees)
                     outcome = replace(outcome, findings=mark_new_findings(outcome.findings, before.findings))
-            if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK_SECONDS:
-                # Report this result already: a decision made while the check runs without the proposal uses it.
-                report(
-                    ProposalCheckResult(
-                        check.name,
-                        CheckState.PASSED,
-                        check.when,
-                        outcome,
-                        seconds=outcome.seconds,
-                        tree=read.after,
-                        hunks=trees.hunks,
-                    )
-                )
-                before = await self._run_before(check, trees)
             result = ProposalCheckResult(
                 check.name,
                 outcome.state,
                 check.when,
                 outcome,
                 before,
-                "",
-                outcome.seconds,
-                read.after,
+                seconds=outcome.seconds,
+                tree=read.after,
                 hunks=trees.hunks,
             )
+            if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK_SECONDS:
+                # Report this result already: a decision made while the check runs without the proposal uses it.
+                report(result)
+                result = replace(result, before=await self._run_before(check, trees))
             now = await self.read_trees(trees)
             if now.ids != read.ids:
                 return result.as_outdated(now.after)

@@ -56,13 +56,19 @@ def remove_stale_folders(parent: Path) -> None:
                     remove_tree(folder)
         if not folder.name.startswith(_RUN):
             continue
-        with suppress(OSError):
-            lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(folder)
-            finally:
-                os.close(lock)
+        with suppress(OSError), _try_lock(folder):
+            remove_tree(folder)
+
+
+@contextmanager
+def _try_lock(folder: Path) -> Iterator[None]:
+    """Lock a folder that this module has created. Raises OSError, also if another process holds the lock."""
+    lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(lock)
 
 
 def remove_tree(folder: Path) -> None:
@@ -323,15 +329,10 @@ def prune_kept_cache_overlays(folder: Path, *, everything: bool) -> int:
     """Empty kept layers that no command uses: all, or the outdated ones. Return the number of bytes freed."""
     freed = 0
     for each in folder.glob("*/*"):
-        with suppress(OSError):
-            lock = os.open(each / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if everything or _is_outdated(each):
-                    freed += _disk_usage(each)
-                    _clear_folder(each)
-            finally:
-                os.close(lock)
+        with suppress(OSError), _try_lock(each):
+            if everything or _is_outdated(each):
+                freed += _disk_usage(each)
+                _clear_folder(each)
     return freed
 
 

@@ -111,7 +111,7 @@ async def _run_recipe(
     except StartFailed as error:
         raise CommandNotRepeatable(f"the command could not be started: {error}") from error
     if left_out:
-        raise CommandNotRepeatable(f"{left_out[0]}")
+        raise CommandNotRepeatable(left_out[0])
     return changes
 
 

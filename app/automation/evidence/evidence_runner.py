@@ -84,9 +84,8 @@ class _EvidenceSearch(Struct):
 
     def publish(self, *, is_running: bool = True) -> None:
         """Publish the evidence found so far."""
-        tried = self.found.marks.keys()
-        all_hunks = [*(hunk.id for group in self.plan.groups for hunk in group.hunks)]
-        left = sum(each not in tried for each in (*all_hunks, *(one.hunk.id for one in self.plan.tests)))
+        hunks = {test.hunk.id for test in self.plan.tests}.union(*(group.hunk_ids for group in self.plan.groups))
+        left = len(hunks - self.found.marks.keys())
         self.found = replace(self.found, seconds=self.seconds, left=left, is_running=is_running)
         self.tell(self.found)
 
