@@ -107,7 +107,7 @@ class ContextCompactor:
                 case None:
                     break
                 case PruneStep():
-                    pruned = ContentPruned(results=step.results, images=step.images, tokens_before=budget.used)
+                    pruned = ContentPruned(results=step.results, images=step.images)
                     budget = await self._record_step(pruned, budget, model, inputs)
                     await self._notify_omitted_images(pruned.images)
                 case SummariseStep():
@@ -115,12 +115,10 @@ class ContextCompactor:
                     if not summary:
                         summarise = False
                         continue
-                    compacted = HistoryCompacted(
-                        upto=step.upto, summary=summary, method="summary", tokens_before=budget.used, usage=usage
-                    )
+                    compacted = HistoryCompacted(upto=step.upto, summary=summary, method="summary", usage=usage)
                     budget = await self._record_step(compacted, budget, model, inputs)
                 case DropHistoryStep():
-                    cut = HistoryCompacted(upto=step.upto, summary="", method="truncation", tokens_before=budget.used)
+                    cut = HistoryCompacted(upto=step.upto, summary="", method="truncation")
                     budget = await self._record_step(cut, budget, model, inputs)
             changed = True
         return changed
@@ -135,7 +133,8 @@ class ContextCompactor:
         """Record a compaction step and return the budget with the tokens measured after it."""
         events, profile = (*self._log.events_with_audience(), step), model.profile
         tokens_after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, inputs)))
-        await self._log.append(step.model_copy(update={"tokens_after": tokens_after}))
+        measured = {"tokens_before": budget.used, "tokens_after": tokens_after}
+        await self._log.append(step.model_copy(update=measured))
         return replace(budget, used=tokens_after)
 
     async def _notify_omitted_images(self, event_ids: Sequence[int]) -> None:

@@ -21,7 +21,7 @@ from app.conversation.events import (
     ToolResult,
 )
 from app.conversation.log import EventLog
-from app.conversation.proposal_reports import PendingAndDeniedProposals
+from app.conversation.proposal_reports import PendingAndDeniedProposals, format_file_stats
 from app.copies import replace
 from app.proposals.proposal_service import ProposalService
 from app.proposals.text.line_comparison import LineSpan
@@ -267,7 +267,7 @@ def _request_instruction(kind: InterventionKind, text: str) -> Intervention:
 
 
 def _describe_pending(proposal: Proposal) -> str:
-    files = ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in proposal.counted_changes)
+    files = format_file_stats(file.stat for file in proposal.counted_changes)
     notes = {
         ProposalState.STALE: " (stale, it cannot be approved as it is)",
         ProposalState.PARTLY_APPROVED: " (partly approved)",

@@ -170,7 +170,9 @@ class Turn:
                 case CompactContext():
                     await self._make_room()
                 case RunCalls():
-                    await self._run_calls(budget)
+                    response = self._state.last_message
+                    assert response is not None, "calls come with a response"
+                    await self._executor.run_calls(response, self._interrupter, self._gate, budget)
                 case SendRequest(nudge=kind):
                     if kind is not None:
                         calls_cut = self._state.last is LastStepKind.CUT_CALLS
@@ -256,11 +258,6 @@ class Turn:
         ]
         ended = TurnEnded(stopped=stopped, message=message, limit=limit)
         await self._log.append(*aborted, *self._unavailable_tool_events(ends=True), ended)
-
-    async def _run_calls(self, budget: TurnBudget) -> None:
-        message = self._state.last_message
-        assert message is not None, "calls come with a response"
-        await self._executor.run_calls(message, self._interrupter, self._gate, budget)
 
     async def _send_closing_request(self, kind: InterventionKind) -> None:
         """Send the closing request, which allows no tool calls, and refuse the calls in the response."""
