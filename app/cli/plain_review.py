@@ -402,7 +402,7 @@ class PlainReview:
         if drafts.feedback_for(proposal):
             at_once = "sends what you wrote before"
         elif can_ask_model_to_redo_stale_proposal(proposal):
-            at_once = "sends why it is stale"
+            at_once = "denies it because it is stale"
         if before:
             self._terminal.print_lines(f"You have written about {name}, but not sent:\n{before}")
         try:
@@ -416,7 +416,8 @@ class PlainReview:
             if not can_ask_model_to_redo_stale_proposal(proposal):
                 self._terminal.print_lines("Nothing was written, so nothing was sent.")
                 return
-            self._terminal.print_lines("Why it is stale goes to the model.")
+            is_heard = proposal.session or proposal.origin.kind is OriginKind.AGENT
+            self._terminal.print_lines(f"Why it is stale {'goes to the model' if is_heard else 'is in the log'}.")
             self.goes_on = True
         if await self._confirm_if_needed(judge_denial_with_feedback(self.state, proposal)):
             await self._deny(proposal, None)

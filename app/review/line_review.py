@@ -234,7 +234,7 @@ class HunkByHunkReview(Struct):
     def position_line(self, state: ReviewQueueState) -> str:
         """Return the position of the review in one line."""
         hunks, current = self.hunks, self.next_unanswered_hunk
-        parts = [f"{self.proposal.id}: {len(hunks)} hunks" if hunks else f"{self.proposal.id}: no hunks"]
+        parts = [f"{self.proposal.id}: {format_count(len(hunks), 'hunk') if hunks else 'no hunks'}"]
         if current is not None:
             diff, hunk = current
             position = hunks.index(current) + 1

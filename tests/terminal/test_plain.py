@@ -267,7 +267,9 @@ def test_a_text_that_could_not_be_saved_is_in_a_file(
         review.answer(AT_HUNK, "e")
         review.wait_for("Not saved; your text is in ")
         kept = review.wait_for("a.txt.\n").removesuffix(".\n")
-        review.answer("[n,r,q,u,j,x,?]", "x")
+        assert "P1: 2 hunks; " in review.answer("[n,r,q,u,j,x,?]", "r")
+        review.answer("a dot at once denies it because it is stale.\n> ", ".")
+        review.wait_for("Why it is stale is in the log.\nP1 denied; nothing was written.\n")
     assert Path(kept).read_text() == OLD.replace("two\n", "2\ntwo and a half\n").replace("nine", "NINE")
 
 
