@@ -3,12 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from app.agent.updates import PhaseChanged, SessionPhase
 from app.images.mentions import has_image_name
 from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded
-from app.review.review_decisions import ReviewDecisionService, describe_approval, describe_denial, describe_undo
+from app.review.review_decisions import (
+    DecisionAndUndoText,
+    ReviewDecisionService,
+    describe_approval,
+    describe_denial,
+    describe_undo,
+)
 from app.text.quantities import format_count, join_first
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext, ChatActions
@@ -203,7 +209,7 @@ class ReviewActions:
         follow_up = self._describe_delivery((event,), (result,)) or await self.after_decision.continue_if_wanted(
             result.proposal, is_requested=event.model_continues
         )
-        self._show_written(result, follow_up)
+        self._show_outcome(describe_approval(result), follow_up)
 
     async def approve_all(self, event: review_messages.ApproveAll) -> None:
         """Write several proposals, the oldest first; stop at the first that cannot be written."""
@@ -211,26 +217,21 @@ class ReviewActions:
         follow_up = self._describe_delivery(event.approvals, results) or await self.after_decision.continue_if_wanted(
             results[-1].proposal, is_requested=False
         )
-        if len(results) == 1:
-            self._show_written(results[0], follow_up)
-        else:
+        outcome = describe_approval(results[0])
+        if len(results) > 1:
             ids = ", ".join(result.proposal.id for result in results)
-            reversal = ("undo", "undoes the last")
-            self._review.show_outcome(
-                f"{len(results)} proposals written: {ids}.{follow_up}", passing=bool(follow_up), reversal=reversal
-            )
+            outcome = DecisionAndUndoText(f"{len(results)} proposals written: {ids}.", "undoes the last")
+        self._show_outcome(outcome, follow_up)
 
     async def deny(self, event: review_messages.Deny) -> None:
         """Deny a proposal or some of its hunks; with feedback the model continues at once."""
         (result,) = await self._carry_out_all((event,), self._deny_proposal)
-        outcome = describe_denial(result, event.hunks)
         if event.model_continues:
             follow_up = await self.after_decision.continue_if_wanted(result.proposal, is_requested=True)
             delivery = f" The model is told why it was stale.{follow_up}"
         else:
             delivery = self._describe_delivery((event,), (result,))
-        reversal = ("undo", outcome.reversal_effect) if outcome.reversal_effect else None
-        self._review.show_outcome(f"{outcome.text}{delivery}", passing=bool(delivery), reversal=reversal)
+        self._show_outcome(describe_denial(result, event.hunks), delivery)
 
     async def deny_all(self, event: review_messages.DenyAll) -> None:
         """Deny several proposals."""
@@ -246,8 +247,7 @@ class ReviewActions:
         undo_removes_writes = results[-1].proposal.is_written_in_part and not results[-1].proposal.on_disk
         undo_effect = "undoes what was written of the last" if undo_removes_writes else "reopens the last"
         summary = f"{format_count(len(event.denials), 'proposal')} denied; {effect}."
-        delivery = self._describe_delivery(event.denials, results)
-        self._review.show_outcome(f"{summary}{delivery}", passing=bool(delivery), reversal=("undo", undo_effect))
+        self._show_outcome(DecisionAndUndoText(summary, undo_effect), self._describe_delivery(event.denials, results))
 
     async def _write_proposal(self, event: review_messages.Approve) -> "DecisionResult":
         name, revision, hunks = event.proposal_id, event.revision, event.hunks
@@ -255,7 +255,7 @@ class ReviewActions:
         images = await self._load_feedback_images(event)
         self.checks.stop(name)
         result = await self._decisions.approve(name, revision, hunks, event.feedback, images)
-        self._show_written(result)
+        self._show_outcome(describe_approval(result))
         return result
 
     async def _deny_proposal(self, event: review_messages.Deny) -> "DecisionResult":
@@ -303,9 +303,7 @@ class ReviewActions:
         """Undo a decision."""
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.undo(event.proposal_id)
-        outcome = describe_undo(result)
-        reversal = ("redo", outcome.reversal_effect) if outcome.reversal_effect else None
-        self._review.show_outcome(outcome.text, reversal=reversal)
+        self._show_outcome(describe_undo(result), reversal="redo")
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Repeat a decision that was undone."""
@@ -313,9 +311,9 @@ class ReviewActions:
         result = await self._session.host.decisions.redo(event.proposal_id)
         if result.denial:
             effect = "reverted on disk again" if result.proposal.on_disk else "denied; nothing was written"
-            self._review.show_outcome(f"{event.proposal_id} {effect}.", reversal=("undo", "reopens it"))
+            self._show_outcome(DecisionAndUndoText(f"{event.proposal_id} {effect}.", "reopens it"))
         else:
-            self._show_written(result)
+            self._show_outcome(describe_approval(result))
 
     async def load_diffs(self, event: review_messages.DiffsWanted) -> None:
         """Compute a proposal's diffs on a thread, and show them."""
@@ -474,7 +472,9 @@ class ReviewActions:
                 f"{who} gets only the name {escape_unsafe(', '.join(image_paths), keep='')}, not the image."
             )
 
-    def _show_written(self, result: "DecisionResult", follow_up: str = "") -> None:
-        outcome = describe_approval(result)
-        reversal = ("undo", outcome.reversal_effect)
-        self._review.show_outcome(f"{outcome.text}{follow_up}", passing=bool(follow_up), reversal=reversal)
+    def _show_outcome(
+        self, outcome: DecisionAndUndoText, follow_up: str = "", reversal: Literal["undo", "redo"] = "undo"
+    ) -> None:
+        """Show the outcome of a decision, a sentence on what the model does now, and the key that reverts it."""
+        reversal_and_effect = (reversal, outcome.reversal_effect) if outcome.reversal_effect else None
+        self._review.show_outcome(f"{outcome.text}{follow_up}", passing=bool(follow_up), reversal=reversal_and_effect)
