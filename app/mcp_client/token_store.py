@@ -60,7 +60,7 @@ class TokenStore:
         """Return the token for a URL; None if there is none or it can't be read."""
         try:
             return OAuthToken.model_validate(self._read()[url])
-        except (KeyError, ValidationError):
+        except (OSError, KeyError, ValidationError):
             return None
 
     def save(self, url: str, token: OAuthToken | None) -> None:
@@ -92,8 +92,9 @@ class TokenStore:
             os.close(lock)
 
     def _read(self) -> dict[str, Any]:
+        """Return the tokens by URL; none if the file is missing or damaged. Raises OSError if it can't be read."""
         try:
             tokens = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError):
             return {}
         return tokens if isinstance(tokens, dict) else {}

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
@@ -363,6 +364,18 @@ def test_concurrent_windows_store_all_their_tokens(tmp_path: Path) -> None:
         for number, each in enumerate(windows * 4):
             pool.submit(each.save, f"https://a.example/{number}", token)
     assert all(windows[0].get(f"https://a.example/{number}") for number in range(32))
+
+
+def test_tokens_that_cannot_be_read_are_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = TokenStore(tmp_path / "tokens.json")
+    token = OAuthToken(access_token="a", token_endpoint="https://a.example/token", client_id="c")
+    store.save("https://a.example/1", token)
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "read_text", Mock(side_effect=PermissionError))
+        assert store.get("https://a.example/1") is None
+        with pytest.raises(PermissionError):
+            store.save("https://a.example/2", token)
+    assert store.get("https://a.example/1") == token
 
 
 @contextlib.asynccontextmanager
