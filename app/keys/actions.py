@@ -422,8 +422,6 @@ def parse_slash_command(text: str) -> tuple[str, str] | None:
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
-__all__ = ["ACTIONS", "Scope", "UserAction", "actions_of_scopes", "make_key_bindings_of_scopes"]
-
 ACTIONS: tuple[UserAction, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CHAT_ACTIONS)
 """All actions, in the order of the help screen."""
 

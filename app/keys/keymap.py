@@ -139,13 +139,15 @@ def _character_of_key(name: str) -> str | None:
 def _split_keys(keys: str) -> tuple[str, ...]:
     """Return Textual's names of the keys; a sign may be given as the character itself."""
     parts = [keys.strip()] if keys.strip() == "," else [part.strip() for part in keys.split(",")]
-    return tuple(part if len(part) > 1 or part.isalnum() else _key_of_character(part) for part in parts if part)
+    return tuple(part if len(part) > 1 else key_of_character(part) for part in parts if part)
 
 
-def _key_of_character(sign: str) -> str:
+def key_of_character(sign: str) -> str:
     """Return Textual's name for the key of a character."""
     from textual.keys import KEY_NAME_REPLACEMENTS
 
+    if sign.isalnum():
+        return sign
     name = unicodedata.name(sign, sign).lower().replace("-", "_").replace(" ", "_")
     return KEY_NAME_REPLACEMENTS.get(name, name)
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from app.text.quantities import join_first
+from app.text.quantities import format_count, join_first
 from app.text.safe_text import (
     BIDI,
     CONTROL,
@@ -203,7 +203,7 @@ def _describe_lookalike(word: str) -> str:
 
 
 def _format_number_of(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}" if count else ""
+    return format_count(count, noun) if count else ""
 
 
 _READINGS_BY_SCRIPT = {

@@ -214,8 +214,7 @@ class StatusBar(ClickTargets):
             plan = Content.styled("plan", "bold $accent")
             parts.append(RankedLinePart(8, self._clickable_part("app.command('plan')", plan)))
         if status.waiting:
-            plural_suffix = "" if status.waiting == 1 else "s"
-            waiting = Content.styled(f"{status.waiting} proposal{plural_suffix} waiting", "bold $text-accent")
+            waiting = Content.styled(f"{format_count(status.waiting, 'proposal')} waiting", "bold $text-accent")
             parts.append(RankedLinePart(7, self._clickable_part("app.focus_approvals", waiting)))
         if status.reading.lines:
             parts.append(RankedLinePart(4, Content.styled(_reading_text(status.reading), _QUIET_STYLE)))

@@ -21,12 +21,6 @@ def slash_command_usage(action: UserAction) -> str:
     return f"/{action.command} {action.argument}".rstrip()
 
 
-def require_no_argument(command: str, argument: str) -> None:
-    """Raise BadArgument if a command that takes no argument has one."""
-    if argument:
-        raise BadArgument(f"/{command} takes nothing after it.")
-
-
 def parse_optional_word(command: str, argument: str) -> str:
     """Return the argument if it is one word or empty. Raises BadArgument."""
     if len(argument.split()) > 1:

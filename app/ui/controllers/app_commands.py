@@ -16,6 +16,7 @@ from app.images.mentions import Mention, find_mentions
 from app.keys.actions import UserAction, actions_of_scopes
 from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_display_name
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
+from app.text.quantities import format_count
 from app.ui.context import slash_commands
 from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.slash_commands import COMMANDS, BadArgument
@@ -218,7 +219,7 @@ class SlashCommandRunner:
             await self.custom_commands.run(name, argument)
             return
         if argument and not COMMANDS[name].argument:
-            slash_commands.require_no_argument(name, argument)
+            raise BadArgument(f"/{name} takes nothing after it.")
         await handler(argument)
 
     # The app
@@ -392,8 +393,6 @@ class SlashCommandRunner:
         folder = runtime.workspace.root
         target = slash_commands.parse_output_path(argument, folder) or folder / f"signoff-{session.id}.md"
         target = await asyncio.to_thread(_find_free_path, target) if not argument else target
-        if await asyncio.to_thread(target.exists):
-            raise BadArgument(f"{target} exists already; name another file.")
 
         def write() -> None:
             from app.runtime.review_report import export_session_as_markdown
@@ -404,6 +403,8 @@ class SlashCommandRunner:
 
         try:
             await asyncio.to_thread(write)
+        except FileExistsError as error:
+            raise BadArgument(f"{target} exists already; name another file.") from error
         except OSError as error:
             raise BadArgument(f"{target} cannot be written: {error.strerror}.") from error
         self._app_context.notify(f"Written to {target}.")
@@ -460,11 +461,9 @@ class SlashCommandRunner:
                 return
         kind, steps = policy
         self._preferences.apply_for_this_run(gate=kind, chain_steps=steps or self._preferences.settings.chain_steps)
-        count = self._preferences.settings.chain_steps
+        steps_text = format_count(self._preferences.settings.chain_steps, "staging step")
         self._app_context.notify(
-            "The gate closes after every staged edit."
-            if kind == "every-edit"
-            else f"The gate closes after {count} staging step{'s' if count != 1 else ''}."
+            f"The gate closes after {'every staged edit' if kind == 'every-edit' else steps_text}."
         )
 
     async def _plan(self, argument: str) -> None:

@@ -206,8 +206,7 @@ def format_age(seconds: float) -> str:
     """Return an age such as `2 days ago`."""
     for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {name}{'s' if count > 1 else ''} ago"
+            return f"{format_count(int(seconds // size), name)} ago"
     return "just now"
 
 
@@ -268,12 +267,10 @@ class SessionSearchScreen(PreviewedListDialog[SessionSearchHit]):
         choices.set_query(self._typed_query)
 
     @on(SearchList.QueryChanged)
-    def search(self, event: SearchList.QueryChanged) -> None:
-        """Start a search for the typed words."""
-        self._search_sessions(event.text)
-
     @work(group="search", exclusive=True, exit_on_error=False, description="search the sessions")
-    async def _search_sessions(self, query: str) -> None:
+    async def search(self, event: SearchList.QueryChanged) -> None:
+        """Search for the typed words."""
+        query = event.text
         try:
             hits = await asyncio.to_thread(self._search.find, query)
         except StorageError as error:

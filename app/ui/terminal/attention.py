@@ -7,14 +7,13 @@ bell. tmux gets a bell, too: it passes the notification on only if `allow-passth
 
 import os
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from textual import events
-from textual.keys import KEY_NAME_REPLACEMENTS
 from textual.message import Message
 
+from app.keys.keymap import key_of_character
 from app.runtime.terminal_at_start import (
     ENTER_ALTERNATE_SCREEN,
     pop_typed_lines,
@@ -37,15 +36,7 @@ def typed_lines_to_key_events(lines: str) -> Iterator[events.Key]:
         if letter == "\n":
             yield events.Key("enter", "\r")
         elif letter.isprintable():
-            yield events.Key(_key_name(letter), letter)
-
-
-def _key_name(letter: str) -> str:
-    """Return Textual's name of the key."""
-    if letter.isalnum():
-        return letter
-    name = unicodedata.name(letter, letter).lower().replace("-", "_").replace(" ", "_")
-    return KEY_NAME_REPLACEMENTS.get(name, name)
+            yield events.Key(key_of_character(letter), letter)
 
 
 _NON_DRAWING_SEQUENCE = re.compile(
