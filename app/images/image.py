@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from app.text.quantities import join_with_and
 from app.text.safe_text import escape_unsafe
 
 
@@ -166,8 +167,7 @@ def join_quoted_names(images: Sequence[Image]) -> str:
     """Return the escaped names in quotes for a sentence; at most the first `_MAX_NAMED_IMAGES`."""
     names = [f'"{_escape_name(image.name)}"' for image in images[:_MAX_NAMED_IMAGES]]
     more = [f"{len(images) - len(names)} more"] if len(images) > len(names) else []
-    *first, last = [*names, *more]
-    return f"{', '.join(first)} and {last}" if first else last
+    return join_with_and([*names, *more])
 
 
 def _escape_name(name: str) -> str:

@@ -273,7 +273,7 @@ class CommandCatalogue(Struct, frozen=True):
             return command
         if name.lower() in self.untrusted:
             raise CommandUnusable(
-                f"/{name} comes with this workspace, whose commands you have not trusted as they are now: "
+                f"/{name} is a command of this workspace, and you have not trusted its present commands: "
                 "/trust in the app shows them.",
                 untrusted=True,
             )

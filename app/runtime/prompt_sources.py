@@ -57,7 +57,7 @@ def take_new_untrusted_commands_notice(runtime: OpenWorkspace, catalogue: Comman
         return ""
     trust.store_trust(content, runtime.sessions, _NOTIFIED_COMMANDS)
     names = join_first([f"/{name}" for name in catalogue.untrusted])
-    return f"This workspace brings commands along: {names}. /trust shows them and lets them in."
+    return f"This workspace has commands of its own: {names}. They are off until you trust them with /trust."
 
 
 class CommandMessage(Struct, frozen=True):

@@ -162,9 +162,7 @@ class Workbench(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__(classes="-chat-only")
-        self.composer = Composer(
-            commands=[(name, action.help) for name, action in COMMANDS.items()], more_commands=True
-        )
+        self.composer = Composer(commands=[(name, action.help) for name, action in COMMANDS.items()])
         """Accepts input from the first paint on."""
         self._chat_area: ChatArea | None = None
         """None until the workspace is open."""

@@ -34,7 +34,7 @@ class ChatApp(App[None]):
     ) -> None:
         super().__init__(**arguments)
         self.log_to_open = log
-        self.pane = ChatPane(Composer(files if callable(files) else lambda: files, COMMANDS))
+        self.pane = ChatPane(Composer(files if callable(files) else lambda: files))
         self.said: list[Message] = []
         self.drafts: list[str] = []
 
@@ -42,6 +42,7 @@ class ChatApp(App[None]):
         yield ChatColumn(self.pane.composer, self.pane)
 
     def on_mount(self) -> None:
+        self.pane.composer.set_commands(COMMANDS)
         self.pane.focus_composer()
         if self.log_to_open:
             self.pane.show_session(self.log_to_open)

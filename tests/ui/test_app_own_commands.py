@@ -87,13 +87,13 @@ async def test_workspace_commands_are_reported_once_and_need_trust_in_their_cont
     put(workspace, ".signoff/commands/ship.md", "Ship it.")
     server.script([Turn("Shipped.")])
     async with running(tmp_path, server) as run:
-        await run.see("commands along: /ship")
+        await run.see("commands of its own: /ship")
     async with running(tmp_path, server) as run:
         await run.until(lambda: catalogue(run).untrusted, "the look")
         await run.painted()
         assert "/ship" not in run.text
         await run.command("ship")
-        await run.see("/ship comes")
+        await run.see("/ship is a command")
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.see(".signoff/commands/ship.md", "Ship it.", "Commands not trusted yet: /ship")
@@ -103,7 +103,7 @@ async def test_workspace_commands_are_reported_once_and_need_trust_in_their_cont
         assert of_role(server.requests[0], "user") == ["Ship it."]
         put(workspace, ".signoff/commands/ship.md", "Ship it to me.")
         await run.command("ship")
-        await run.see("/ship comes")
+        await run.see("/ship is a command")
         assert len(server.requests) == 1
         await run.command("trust")
         await run.screen("TrustScreen")

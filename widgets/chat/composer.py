@@ -43,8 +43,7 @@ class Composer(Column):
 
     Args:
         files: Returns the workspace's files, sorted; called and iterated in a thread.
-        commands: The offered commands, (name, title).
-        more_commands: Whether `set_commands` will be called later with more commands.
+        commands: The offered commands, (name, title); until `set_commands` is called, there may be others.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("composer")]
@@ -128,17 +127,11 @@ class Composer(Column):
         direction: int
         """1 for down, -1 for up."""
 
-    def __init__(
-        self,
-        files: Callable[[], Iterable[str]] = tuple,
-        commands: Sequence[tuple[str, str]] = (),
-        *,
-        more_commands: bool = False,
-    ) -> None:
+    def __init__(self, files: Callable[[], Iterable[str]] = tuple, commands: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
         self._files = files
         self._commands = list(commands)
-        self._unlisted_commands: frozenset[str] | None = None if more_commands else frozenset()
+        self._unlisted_commands: frozenset[str] | None = None
         """Names of known commands that are not offered; None until `set_commands` is called."""
         self._is_command_started = False
         """Whether the text began with a slash at its last change."""

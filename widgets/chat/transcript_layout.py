@@ -227,8 +227,7 @@ class EntrySlots:
             above = self.items[previous]
             is_same_group = type(above.entry) is type(slot.entry) and slot.entry.is_compact
             gap = 0 if is_same_group and not above.opened else 1
-        if gap != slot.gap:
-            slot.gap = gap
+        slot.gap = gap
         self.mark_changed(index)
 
     def _update_tops(self) -> None:
