@@ -67,6 +67,8 @@ class FileVerification(Struct):
     """Whether the change of one file in a commit was reviewed."""
 
     path: str
+    people: int = 1
+    """Number of different people who must have approved it."""
     reviews: Sequence[AcceptedReview] = ()
     """The reviews that cover it; empty if it is not covered."""
     problem: str = ""
@@ -78,6 +80,11 @@ class FileVerification(Struct):
     def covered(self) -> bool:
         """Return whether all hunks of the change were reviewed."""
         return not self.problem
+
+    @property
+    def requirement(self) -> str:
+        """Return what its problem lacks: `not reviewed by 2 people`."""
+        return f"not reviewed by {self.people} people" if self.people > 1 else "not reviewed"
 
     @property
     def rebased(self) -> bool:
@@ -118,7 +125,7 @@ class _ReviewSearch:
         self.people = people
         self.author = author
         """The e-mail address whose reviews don't count; empty if all count."""
-        self.found = FileVerification(pair.path)
+        self.found = FileVerification(pair.path, people)
         self.reached = {entry.blob for entry in (pair.after or pair.before,) if entry}
         """The blobs whose reviews are read next; empty when the search has ended."""
         self._seen = {"", *self.reached}

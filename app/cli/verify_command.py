@@ -141,7 +141,7 @@ def _uncovered_places(verified: RangeVerification) -> Iterator[tuple[str, int, s
     for commit in verified.commits:
         for file in commit.files:
             for line in file.lines or [0] if file.problem else ():
-                yield file.path, line, f"{commit.commit[:_ID_DIGITS]}: {file.problem} not reviewed."
+                yield file.path, line, f"{commit.commit[:_ID_DIGITS]}: {file.problem} {file.requirement}."
 
 
 def _escape_annotation(text: str) -> str:
@@ -154,7 +154,7 @@ def _describe_file(file: FileVerification) -> str:
         reviewed = "".join(
             f"; line {hunk.line} by {_describe_reviews(hunk.reviews)}" for hunk in file.hunks if hunk.covered
         )
-        return f"{file.problem}{lines} not reviewed{reviewed}"
+        return f"{file.problem}{lines} {file.requirement}{reviewed}"
     if not file.reviews:
         return "no review asked"
     return f"reviewed by {_describe_reviews(file.reviews)}{', on another base' * file.rebased}"

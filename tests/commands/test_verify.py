@@ -456,7 +456,8 @@ def test_reviews_signed_in_two_clones_are_merged(project: Project, tmp_path: Pat
     project.replace("line 3", "three")
     policy = tmp_path / "policy.toml"
     policy.write_text(POLICY + "people = 2\n")
-    assert project.verify("--policy", str(policy))[0] == 3
+    code, said = project.verify("--policy", str(policy))
+    assert code == 3 and "a.txt: its change (line 4) not reviewed by 2 people" in said
     project.move_notes("refs/notes/ann")
     project.become("bob")
     assert run("notes")[0] == 0

@@ -262,7 +262,7 @@ def _commit_rows(commit: CommitVerification) -> Iterable[Content]:
     )
     for file in commit.files:
         sign, style = ("✓", "$text-success") if file.covered else ("✗", "$text-error")
-        state_text = describe_signers(file.reviews) if file.covered else f"{file.problem} not reviewed"
+        state_text = describe_signers(file.reviews) if file.covered else f"{file.problem} {file.requirement}"
         yield Content.assemble(
             (f"  {sign} ", style),
             escape_unsafe(file.path, keep=""),
