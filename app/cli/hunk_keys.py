@@ -114,12 +114,13 @@ class NonDecidingKeyHandler(Struct, frozen=True):
         if not question:
             self.terminal.print_lines("Nothing was asked.")
             return
-        answer = (await self.ask_aside(proposal, place, question)).answer
-        if answer is not None and answer.text.strip():
+        if (answer := (await self.ask_aside(proposal, place, question)).answer) is None:
+            return
+        if answer.text.strip():
             self.terminal.print_lines(answer.text.strip("\n"))
-        if answer is not None and answer.state == "truncated":
+        if answer.state == "truncated":
             self.terminal.print_lines(CUT_ANSWER)
-        if answer is not None and answer.note:
+        if answer.note:
             self.terminal.print_lines(answer.note)
 
 

@@ -11,8 +11,8 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRange, branch_range, resolve_commit_range, single_commit_range
 from app.git.run_git import GitFailed
 
-FETCH_SECONDS = 300.0
-PUSH_SECONDS = 300.0
+_NETWORK_SECONDS = 300.0
+"""Timeout of a fetch or a push."""
 PROPOSAL_REFERENCES = "refs/signoff/"
 """Prefix of the references that hold proposals."""
 _FETCHED_REFERENCE = "refs/fetched"
@@ -123,7 +123,7 @@ def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, referenc
     refspec = f"{'+' if force else ''}{commit}:{reference}"
     try:
         borrowed.run_remote_command(
-            "push", "--no-verify", "--quiet", *local, "--", url, refspec, seconds=PUSH_SECONDS
+            "push", "--no-verify", "--quiet", *local, "--", url, refspec, seconds=_NETWORK_SECONDS
         )
     except GitFailed as error:
         if "rejected" in str(error):
@@ -223,7 +223,7 @@ def _fetch(borrowed: BorrowedRepository, source: FetchSource) -> str:
             "--",
             source.url,
             f"+{source.reference}:{_FETCHED_REFERENCE}",
-            seconds=FETCH_SECONDS,
+            seconds=_NETWORK_SECONDS,
         )
     except GitFailed as error:
         raise GitFailed(f"{source.name} could not be fetched. {error}") from error

@@ -65,11 +65,11 @@ def run_git(
     except OSError as error:
         raise GitFailed(f"Git can't be run ({error.strerror}).") from error
     if not 0 <= process.returncode <= max_exit_code:
-        raise GitFailed(format_git_error(errors) or f"Git failed with {process.returncode}.")
+        raise GitFailed(_format_git_error(errors) or f"Git failed with {process.returncode}.")
     return output
 
 
-def format_git_error(stderr: bytes) -> str:
+def _format_git_error(stderr: bytes) -> str:
     """Return git's error output as one sentence."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     error_lines = [
