@@ -386,6 +386,8 @@ def test_an_untrusted_certificate_is_not_reported_as_a_missing_host() -> None:
     failed = reader.describe_unreachable(refused)
     assert "TLS certificate that this machine does not trust (" in failed.message
     assert "SSL_CERT_FILE" in failed.message and not failed.retryable
+    failed = reader.describe_unreachable(OSError("Server disconnected."))
+    assert failed.message == "The connection to here.example failed: Server disconnected. Try again."
 
 
 def test_a_circular_exception_chain_is_followed_once() -> None:

@@ -184,7 +184,8 @@ class FailureDescriber:
     def describe_unreachable(self, cause: BaseException) -> Failure:
         """Describe a connection that failed or broke before the response started."""
         links = list(exception_chain(cause))
-        words = redacted_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
+        cause_text = next((str(link) for link in reversed(links) if str(link)), "")
+        words = redacted_line(cause_text, self._secrets).rstrip(".")
         proxy = self._describe_proxy()
         retryable = True
         if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
