@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.proposals.files.overlay import OverlayFile
 from app.proposals.text.document import MAX_LINES, Document
 from app.proposals.values.pending_paths import format_proposal_ids
+from app.text.quantities import format_count
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
     ask_before_reading_secret_files,
@@ -97,14 +98,15 @@ def _format_page(path: str, file: OverlayFile, document: Document, arguments: Re
         return f"{head[0]}, {in_bytes})\nThis is a binary file; its contents are not shown.", f"binary, {in_bytes}"
     lines = document.line_texts
     total = len(lines)
-    head.append(f", {total} line{'' if total == 1 else 's'})")
+    count = format_count(total, "line")
+    head.append(f", {count})")
     notes = _describe_format(document, file)
     if not total:
         return "\n".join(["".join(head), *notes, "The file is empty."]), "empty"
     start = arguments.start_line or 1
     last = arguments.end_line or total
     if start > total:
-        raise ToolError(f"{path} has {total} lines; there is no line {start}.")
+        raise ToolError(f"{path} has {count}; there is no line {start}.")
     if last < start:
         raise ToolError(f"end_line {last} is before start_line {start}.")
     shown: list[str] = []
@@ -121,7 +123,7 @@ def _format_page(path: str, file: OverlayFile, document: Document, arguments: Re
         foot.append(f"[lines {start}-{end} of {total}; go on with start_line={end + 1}]")
     elif (start, end) != (1, total):
         foot.append(f"[lines {start}-{end} of {total}]")
-    summary = f"{total} lines" if not foot else f"lines {start}-{end} of {total}"
+    summary = count if not foot else f"lines {start}-{end} of {total}"
     return "\n".join(["".join(head), *notes, *shown, *foot]), summary
 
 

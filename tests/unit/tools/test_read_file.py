@@ -25,7 +25,7 @@ async def test_numbers_lines_and_gives_the_version_by_the_normalised_path(bench:
     assert output.summary == "2 lines"
     version = put(bench, "src/a.py", "x\n")
     output = await bench.call("read_file", path=f"{bench.workspace.root}/./src//a.py")
-    assert output.reads == {"src/a.py": version}
+    assert output.reads == {"src/a.py": version} and output.summary == "1 line"
 
 
 async def test_pages_a_long_file(bench: Bench) -> None:
