@@ -338,7 +338,7 @@ def _check_resulting_tree(
     for path in sorted(written):
         other = names.setdefault(fold_case_and_unicode_form(path), path)
         if other != path and not names_were_there:
-            raise _Unfit(f"{path} and {other} differ by case only; some disks can't hold both")
+            raise _Unfit(f"{path} and {other} differ only by case or Unicode form; some disks can't hold both")
     for step in transitions:
         if step.after is None or step.before is not None:
             continue
@@ -356,7 +356,7 @@ def _check_resulting_tree(
                 raise _Unfit(f"{step.path} is a folder; remove it first")
         clash = "" if names_were_there else find_case_or_unicode_clash(filesystem, step.path, listings)
         if clash and clash not in removed:
-            raise _Unfit(f"{step.path} and {clash} differ by case only; some disks can't hold both")
+            raise _Unfit(f"{step.path} and {clash} differ only by case or Unicode form; some disks can't hold both")
 
 
 Listings = dict[str, dict[str, list[str]]]

@@ -131,7 +131,8 @@ class DraftFiles:
         for clash in sorted({on_disk, *in_draft} - {"", path, leaving}):
             if self.content(overlay, clash) is not None:
                 raise EditRefused(
-                    f"{path} differs from {clash} by case only.", "Use that path, or choose another name."
+                    f"{path} differs from {clash} only by case or Unicode form.",
+                    "Use that path, or choose another name.",
                 )
 
     def _has_content(self, path: str) -> bool:

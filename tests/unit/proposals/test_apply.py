@@ -126,7 +126,7 @@ def test_names_that_differ_by_case(bench: Make) -> None:
     site = bench({"README.md": "r\n", "Dir/x.txt": "x\n"})
     draft = site.service.new_draft("session")
     for path, other in (("readme.md", "README.md"), ("dir/x.txt", "Dir/x.txt"), ("dir/X.txt", "Dir/x.txt")):
-        with pytest.raises(EditRefused, match=f"{other} by case only"):
+        with pytest.raises(EditRefused, match=f"{other} only by case or Unicode form"):
             draft.write(path, "x")
     draft.rename("README.md", "Readme.md")
     proposal = site.service.stage(draft, "Case")
@@ -138,14 +138,14 @@ def test_names_that_differ_by_case(bench: Make) -> None:
     for new, other in (("new.txt", "NEW.txt"), ("dir/new.txt", "Dir/New.txt")):
         late = site.write(**{new: "n\n"})
         site.put(**{other: "other"})
-        with pytest.raises(ApplyFailed, match=f"{new} and {other} differ by case only"):
+        with pytest.raises(ApplyFailed, match=f"{new} and {other} differ only by case or Unicode form"):
             site.service.approve(late.id)
     before = site.tree()
-    with pytest.raises(EditRefused, match=r"both\.me differs from Both\.me by case only"):
+    with pytest.raises(EditRefused, match=r"both\.me differs from Both\.me only by case or Unicode form"):
         site.write(**{"Both.me": "one\n", "both.me": "two\n"})
     names = [PathChange(name, None, FileOrLink(b"one\n", 0o644)) for name in ("Both.me", "both.me")]
     both = site.service.stage_changes(names, ProposalOrigin(kind=OriginKind.REF), "")
-    with pytest.raises(ApplyFailed, match="differ by case only"):
+    with pytest.raises(ApplyFailed, match="differ only by case or Unicode form"):
         site.service.approve(both.id)
     assert site.tree() == before
     site.put(**{"Two.me": "one\n", "two.me": "two\n"})
@@ -175,7 +175,7 @@ def test_a_link_whose_name_differs_by_case_is_not_followed(bench: Make, tmp_path
     (tmp_path / "x.txt").write_text("theirs\n")
     (site.root / "Dir").symlink_to(tmp_path)
     proposal = site.write(**{"dir/x.txt": "ours\n"})
-    with pytest.raises(ApplyFailed, match=r"dir/x\.txt and Dir/x\.txt differ by case only"):
+    with pytest.raises(ApplyFailed, match=r"dir/x\.txt and Dir/x\.txt differ only by case or Unicode form"):
         site.service.approve(proposal.id)
 
 
