@@ -20,7 +20,7 @@ from app.proposals.values.models import FileVersion, Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.pending_paths import has_undecided_part
 from app.proposals.values.proposal_errors import MissingContent
-from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, RecordingStore
+from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, RecordingStore, hash_and_mode
 from app.sandbox.captured_changes import FileOrLink, PathChange
 
 Lines = Sequence[bytes]
@@ -353,9 +353,9 @@ def _drop_reverted_lines(
     """Return the signed version without what the user has reverted since; as `_approved_lines_still_present`."""
     if present == git:
         return git
-    if signed is None or present is None or git is None:
-        if signed is None or present is None:
-            return signed
+    if signed is None or present is None:
+        return signed
+    if git is None:
         return FileOrLink(signed.data, _mode_like(present, signed))
     if not _is_text(git, signed, present):
         return FileOrLink(signed.data, _mode_like(present, signed)) if not signed.is_link else signed
@@ -395,7 +395,7 @@ def _recorded_step(
         ]
         if not kept:
             return None
-        base, result = _hash_and_mode(kept[0].base), _hash_and_mode(kept[0].left)
+        base, result = hash_and_mode(kept[0].base), hash_and_mode(kept[0].left)
     if not base[0] and not result[0]:
         return None
     try:
@@ -422,10 +422,6 @@ def _pending_steps(contents: ContentStore, proposals: Iterable[Proposal]) -> dic
                 base = None
             steps.setdefault(change.path, []).append(_DecidedFileVersions(proposal.id, base, result))
     return steps
-
-
-def _hash_and_mode(version: FileVersion | None) -> tuple[str, str]:
-    return (version.sha256, f"{version.mode:o}") if version else ("", "")
 
 
 def _same_bytes(one: FileOrLink | None, other: FileOrLink | None) -> bool:

@@ -254,7 +254,7 @@ def _proposed_changes_hash(proposal: Proposal) -> str:
     """Return the SHA-256 of the proposed change: names, modes, and the SHA-256 before and after, for each file."""
     digest = hashlib.sha256()
     for change in proposal.files:
-        versions = (*_hash_and_mode(change.base), *_hash_and_mode(change.result))
+        versions = (*hash_and_mode(change.base), *hash_and_mode(change.result))
         digest.update(
             "\0".join((change.op, change.old_path, change.path, *versions, "")).encode("utf-8", "surrogatepass")
         )
@@ -272,7 +272,8 @@ def git_blob_id(data: bytes, algorithm: str = "sha1") -> str:
     return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def _hash_and_mode(version: FileVersion | None) -> tuple[str, str]:
+def hash_and_mode(version: FileVersion | None) -> tuple[str, str]:
+    """Return the SHA-256 and the octal permission bits of a version; two empty texts for no file."""
     return ("", "") if version is None else (version.sha256, f"{version.mode:o}")
 
 
