@@ -233,7 +233,7 @@ class CommitVerifier:
         for search in searches:
             modules = [entry for entry in (search.pair.before, search.pair.after) if entry and entry.is_submodule]
             if search.people and modules:
-                search.found.problem = "a submodule, which no review covers"
+                search.found.problem = "the commit of the submodule"
             elif search.people:
                 waiting.append(search)
         going = waiting

@@ -286,6 +286,11 @@ def test_a_reviewed_commit_that_was_tampered_with_is_refused(
     assert reviewed.refuses(), reviewed.verify()
 
 
+def test_the_commit_of_a_submodule_is_named_as_not_reviewed(reviewed: Project) -> None:
+    TAMPERING["a submodule added"](reviewed)
+    assert "the commit of the submodule not reviewed" in str(reviewed.verify())
+
+
 def tamper_with_a_link_in_its_place(project: Project) -> None:
     project.review("a file", {"c.txt": "a.txt"})
     (project.root / "c.txt").unlink()

@@ -498,7 +498,7 @@ def describe_state(state: ProposalState) -> str:
 ON_DISK_WORDS = {
     ProposalState.PARTLY_APPROVED: "partly kept",
     ProposalState.APPLIED: "kept",
-    ProposalState.DENIED: "taken back",
+    ProposalState.DENIED: "reverted",
 }
 """Words for the states of a proposal for changes on disk, where they differ."""
 
