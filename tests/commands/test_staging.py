@@ -41,7 +41,7 @@ def test_messages_for_changes_on_disk_explain_approve_and_deny(signoff: Run, wor
     assert "twenty" in (workspace / "notes.txt").read_text()
     assert signoff("deny", "P1").returncode == 0
     assert git(workspace, "status", "--porcelain") == b""
-    assert signoff("proposals", "--all").stdout.startswith("P1  reverted +2 -2")
+    assert signoff("proposals", "--all").stdout.startswith("P1  reverted  +2 -2")
     (line,) = json.loads(signoff("proposals", "--all", "--json").stdout)
     assert (line["on_disk"], line["state"], line["origin"]["kind"]) == (True, "denied", "disk")
 
