@@ -101,7 +101,7 @@ class ContextCompactor:
         summarise, changed = True, False
         while budget is not None:
             step = await asyncio.to_thread(
-                plan_next_compaction_step, tuple(self._log.events), budget, summarise=summarise
+                plan_next_compaction_step, tuple(self._log.events), budget, can_summarise=summarise
             )
             match step:
                 case None:

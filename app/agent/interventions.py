@@ -135,13 +135,13 @@ def closing_instruction(
 
 
 def nudge_instruction(
-    kind: InterventionKind, *, calls: bool = False, progress: TurnProgress = _NO_PROGRESS_YET
+    kind: InterventionKind, *, calls_cut_off: bool = False, progress: TurnProgress = _NO_PROGRESS_YET
 ) -> Intervention:
     """Return a message, for the next request only, that asks the model to go on after a bad or fruitless step.
 
     Args:
         kind: `EMPTY_RESPONSE`, `TRUNCATED` or `NO_PROGRESS`.
-        calls: for `TRUNCATED`, whether tool calls were cut off.
+        calls_cut_off: for `TRUNCATED`, whether tool calls were cut off.
     """
     match kind:
         case InterventionKind.EMPTY_RESPONSE:
@@ -149,7 +149,7 @@ def nudge_instruction(
                 "Your last response was empty. Go on with the task: call a tool, or answer the user. "
                 "If you are done, say so in a sentence."
             )
-        case InterventionKind.TRUNCATED if calls:
+        case InterventionKind.TRUNCATED if calls_cut_off:
             text = (
                 "Your last response was cut off or malformed, and none of its tool calls ran. Call again with whole "
                 "arguments; split a large edit into several smaller calls."
@@ -208,11 +208,11 @@ def plan_mode_instruction() -> Intervention:
     )
 
 
-def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> Intervention | None:
+def repeated_denials_note(denials_in_row: int, *, has_ask_user_tool: bool = True) -> Intervention | None:
     """Return a note that advises the model to ask after several denials in a row; None for fewer denials.
 
     Args:
-        asks_by_tool: the model has the tool `ask_user`; agents from outside do not have it.
+        has_ask_user_tool: the model has the tool `ask_user`; agents from outside do not have it.
     """
     if denials_in_row < DENIALS_BEFORE_ADVICE:
         return None
@@ -220,7 +220,7 @@ def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> 
         kind=InterventionKind.REPEATED_DENIALS,
         text=(
             f"The user has denied {denials_in_row} proposals in a row. Do not propose another edit yet. Say what you "
-            f"understood, and ask the user what the change should be{' (ask_user)' if asks_by_tool else ''}."
+            f"understood, and ask the user what the change should be{' (ask_user)' if has_ask_user_tool else ''}."
         ),
         scope="turn",
     )

@@ -17,7 +17,7 @@ from app.agent.decision_service import (
     unrecorded_decision_error,
 )
 from app.agent.executor import Executor
-from app.agent.gate import GatePolicy, StagingGate
+from app.agent.gate import GatePolicy, ToolCallGate
 from app.agent.interventions import TurnStartInterventions
 from app.agent.limits import CostAndTimeMeter
 from app.agent.permission_requests import GrantedPermissions, PermissionRequestService
@@ -64,7 +64,7 @@ Subscriber = Callable[[Update], None]
 class EventPublishingFold:
     """Fold that publishes each stored event and its effect on gate and queue to the subscribers."""
 
-    def __init__(self, gate: StagingGate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
+    def __init__(self, gate: ToolCallGate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
         self._gate = gate
         self._queue = queue
         self._publish = publish
@@ -105,7 +105,7 @@ class Session(DecisionService):
         self.ports = ports
         self.settings = settings
         self.log = EventLog(ports.sink, events)
-        self.gate = self.log.attach(StagingGate(settings.policy))
+        self.gate = self.log.attach(ToolCallGate(settings.policy))
         self.pending = self.log.attach(PendingAndDeniedProposals())
         self.context = ContextCompactor(self.log)
         self.token_totals = self.log.attach(SessionUsageTotals())

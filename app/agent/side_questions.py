@@ -59,26 +59,26 @@ from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
 
-def format_hunk(diff: FileDiff, hunk: Hunk, characters: int) -> str:
+def format_hunk(diff: FileDiff, hunk: Hunk, max_characters: int) -> str:
     """Return the removed and added lines of a hunk with `-` and `+`, shortened in the middle."""
     removed = [f"-{line}" for line in diff.old[hunk.old_start : hunk.old_start + hunk.old_count]]
     added = [f"+{line}" for line in diff.new[hunk.new_start : hunk.new_start + hunk.new_count]]
-    return clip_middle("\n".join([*removed, *added]), characters)
+    return clip_middle("\n".join([*removed, *added]), max_characters)
 
 
-def format_lines_around_hunk(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int) -> str:
+def format_lines_around_hunk(diff: FileDiff, hunk: Hunk | None, max_lines: int, max_characters: int) -> str:
     """Return the numbered lines around a hunk, with the proposal applied; of a deleted file, the old lines.
 
     Args:
         hunk: None for the beginning of the file.
-        lines: Maximum number of lines on each side of the hunk.
-        characters: Maximum number of characters in total; the lines nearest to the hunk come first.
+        max_lines: Maximum number of lines on each side of the hunk.
+        max_characters: Maximum number of characters in total; the lines nearest to the hunk come first.
     """
     text = diff.new or diff.old
     start, end = _hunk_range(diff, hunk)
-    characters_left = characters
+    characters_left = max_characters
     first, last = start, start
-    above, below = min(lines, start), min(lines + end - start, len(text) - start)
+    above, below = min(max_lines, start), min(max_lines + end - start, len(text) - start)
     for step in range(max(above, below)):
         if step < below and (characters_left := characters_left - _line_cost(text[start + step])) >= 0:
             last = start + step + 1
@@ -154,7 +154,10 @@ class SideQuestionPayloadBuilder(Struct, frozen=True):
             self.project(events, profile, replace(self.inputs, side_request=self._smallest_inputs))
         )
         budget = compaction_budget_if_needed(used, profile.context_window, forced=True, factor=self.meter.factor)
-        while budget is not None and (step := plan_next_compaction_step(events, budget, summarise=False)) is not None:
+        while (
+            budget is not None
+            and (step := plan_next_compaction_step(events, budget, can_summarise=False)) is not None
+        ):
             if isinstance(step, PruneStep):
                 events.append(ContentPruned(results=step.results, images=step.images))
             else:

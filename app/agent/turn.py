@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from app.agent import interventions
 from app.agent.context import ContextCompactor
 from app.agent.executor import Executor
-from app.agent.gate import StagingGate
+from app.agent.gate import ToolCallGate
 from app.agent.ladder import (
     CompactContext,
     EndTurn,
@@ -102,7 +102,7 @@ class ConversationState(Struct, frozen=True):
     """The log of a session, and what is computed from it, as a turn needs it."""
 
     log: EventLog
-    gate: StagingGate
+    gate: ToolCallGate
     turn: TurnState
     context: ContextCompactor
     usage: CostAndTimeMeter
@@ -177,7 +177,9 @@ class Turn:
                     if kind is not None:
                         calls_cut = self._state.last is LastStepKind.CUT_CALLS
                         await self._log.append(
-                            interventions.nudge_instruction(kind, calls=calls_cut, progress=self._turn_progress)
+                            interventions.nudge_instruction(
+                                kind, calls_cut_off=calls_cut, progress=self._turn_progress
+                            )
                         )
                     if notes := [*self._unavailable_tool_events(), *self._limit_warnings(budget)]:
                         await self._log.append(*notes)

@@ -49,10 +49,10 @@ def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
     return sorted(found.values(), key=lambda each: each.check.when != "staged")
 
 
-def append_check_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
+def append_check_tables(suggested: Sequence[SuggestedCheck], config_text: str) -> str:
     """Return the text of the workspace's configuration file with these tables appended."""
     tables = "\n".join(_render_table(suggestion) for suggestion in suggested)
-    return f"{before.rstrip()}\n\n{_HEAD_COMMENT}{tables}".lstrip()
+    return f"{config_text.rstrip()}\n\n{_HEAD_COMMENT}{tables}".lstrip()
 
 
 def unconfigured_suggestions(

@@ -68,7 +68,7 @@ def run_required_checks(
     hunks: Collection[str] | None,
     *,
     quiet: bool,
-    refusal: str = "is not written: {}. `--unchecked` writes it all the same.",
+    refusal_template: str = "is not written: {}. `--unchecked` writes it all the same.",
 ) -> tuple[RecordedCheckResult, ...]:
     """Run the checks that the workspace requires before a write, on exactly the content that would be written.
 
@@ -76,7 +76,7 @@ def run_required_checks(
         runtime: The open workspace; while it is not trusted, only the user's own checks run.
         hunks: Ids of the hunks to write; None for all pending hunks.
         quiet: Print no progress.
-        refusal: The end of the error message, with a placeholder for the reasons.
+        refusal_template: The end of the error message, with a placeholder for the reasons.
 
     Returns:
         Their results, for the record.
@@ -94,7 +94,7 @@ def run_required_checks(
         result for result in results if result.has_new_failure or result.state is CheckState.BROKEN or result.stale
     ]:
         said = ", ".join(f"{result.name} {result.summary}" for result in against)
-        raise CommandError(f"{proposal.id} {refusal.format(said)}", ExitCode.REFUSED)
+        raise CommandError(f"{proposal.id} {refusal_template.format(said)}", ExitCode.REFUSED)
     return tuple(result.as_record for result in results)
 
 

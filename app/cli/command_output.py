@@ -135,10 +135,10 @@ def read_stdin_text(what_to_type: str) -> str:
     return read_stdin_bytes(what_to_type).decode("utf-8", "replace")
 
 
-def read_stdin_bytes(expected: str) -> bytes:
+def read_stdin_bytes(what_to_type: str) -> bytes:
     """Return all of standard input; on a terminal, first print what to type."""
     if sys.stdin.isatty():
-        sys.stderr.write(f"signoff: Type {expected}, then Ctrl-D.\n")
+        sys.stderr.write(f"signoff: Type {what_to_type}, then Ctrl-D.\n")
     return sys.stdin.buffer.read()
 
 

@@ -576,7 +576,7 @@ class VerifiedFileJson(JsonDocument):
     """Empty if reviews cover the whole change of the file, or if there are none."""
 
 
-class VerifiedCommitJson(JsonDocument):
+class CommitReviewCoverageJson(JsonDocument):
     """A commit of the range, and whether reviews cover its changes."""
 
     commit: str
@@ -597,7 +597,7 @@ class CommitVerificationDocument(JsonDocument):
     policy: str
     """The file or commit that contains the policy; empty for the default one."""
     covered: bool
-    commits: list[VerifiedCommitJson]
+    commits: list[CommitReviewCoverageJson]
     refused: dict[str, str]
     """Signed statements that do not count, with the reason."""
 

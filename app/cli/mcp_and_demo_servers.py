@@ -77,13 +77,13 @@ def serve_demo(arguments: argparse.Namespace) -> ExitCode:
 
 @asynccontextmanager
 async def serve_demo_endpoint(
-    tokens_per_second: float = 60.0, port: int = 0, sample: Path | None = None
+    tokens_per_second: float = 60.0, port: int = 0, sample_workspace: Path | None = None
 ) -> AsyncIterator[dict[str, Any]]:
     """Serve the demo model for the `with` block; yield the settings that select it. Raises CommandError."""
     from app.demo.demo_server import DemoServerCannotListen, demo_server
 
     try:
-        async with demo_server(tokens_per_second, port, sample) as settings:
+        async with demo_server(tokens_per_second, port, sample_workspace) as settings:
             yield settings
     except DemoServerCannotListen as error:
         raise CommandError(str(error)) from error

@@ -129,7 +129,7 @@ async def _start_demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Pat
     except OSError as error:
         why = f"The sample repository can't be written: {error.strerror}."
         raise CommandError(f"{why} Set TMPDIR to a folder with room, or name a workspace.") from error
-    flags = await stack.enter_async_context(serve_demo_endpoint(sample=sample))
+    flags = await stack.enter_async_context(serve_demo_endpoint(sample_workspace=sample))
     # The sample's own check needs no trust: it is part of signoff, as is the sample.
     flags["check"] = (SAMPLE_CHECK,)
     return sample, flags

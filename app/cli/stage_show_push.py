@@ -44,14 +44,16 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
         # argparse puts paths after another option into `file`.
         paths = [*arguments.worktree, *arguments.file]
-        proposal, left_out = stage_worktree_changes(runtime, paths, arguments.against or "", everything=arguments.all)
+        proposal, left_out = stage_worktree_changes(
+            runtime, paths, arguments.against or "", include_approved=arguments.all
+        )
     elif arguments.source is not None:
         from app.runtime.git_proposals import stage_commits_or_pull_request
 
         words = [*arguments.source, *arguments.file]
         if len(words) > 2:
             raise CommandError("--from takes a reference, or a remote and a reference.", ExitCode.USAGE)
-        proposal, left_out = stage_commits_or_pull_request(runtime, words, everything=arguments.all)
+        proposal, left_out = stage_commits_or_pull_request(runtime, words, include_approved=arguments.all)
     else:
         if len(arguments.file) > 1:
             raise CommandError("Give one diff; `cat` joins several.", ExitCode.USAGE)
@@ -78,7 +80,7 @@ def push_proposal_as_commit(runtime: OpenWorkspace, arguments: argparse.Namespac
     checks: tuple[RecordedCheckResult, ...] = ()
     if arguments.sign and proposal.state.is_pending:
         refusal = "is not signed: {}."
-        checks = run_required_checks(runtime, proposal, None, quiet=arguments.json, refusal=refusal)
+        checks = run_required_checks(runtime, proposal, None, quiet=arguments.json, refusal_template=refusal)
     pushed: PushedProposal = push_proposal(
         runtime,
         arguments.id,

@@ -257,10 +257,10 @@ def merge_model_tables(model: str, tables: Mapping[str, ModelTable]) -> ModelTab
     return ModelTable.model_construct(**merged)
 
 
-def merge_nested_tables(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields merged with `more`: tables of the same name are merged, other values replaced."""
+def merge_nested_tables(fields: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields merged with `overrides`: tables of the same name are merged, other values replaced."""
     result = dict(fields)
-    for name, value in more.items():
+    for name, value in overrides.items():
         former = result.get(name)
         if isinstance(former, Mapping) and isinstance(value, Mapping):
             value = merge_nested_tables(former, value)

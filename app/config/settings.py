@@ -312,7 +312,7 @@ def parse_configuration(content: bytes, name: str) -> dict[str, Any]:
 def load_configuration(
     *,
     user_file: Path,
-    project: bytes,
+    workspace_file_content: bytes,
     flags: Mapping[str, Any],
     environment: Mapping[str, str] = os.environ,
     trusted: bool = False,
@@ -320,7 +320,7 @@ def load_configuration(
     """Return the settings merged from the user's file, the workspace's file, environment and flags.
 
     Args:
-        project: The bytes of the workspace's `.signoff.toml`, as they were read for `trusted`.
+        workspace_file_content: The bytes of the workspace's `.signoff.toml`, as they were read for `trusted`.
         flags: Settings from the command line; None values are ignored.
         trusted: Whether the user trusts exactly these bytes.
 
@@ -329,7 +329,7 @@ def load_configuration(
     """
     user = read_configuration(user_file)
     _check_values(user, str(user_file))
-    workspace = parse_configuration(project, WORKSPACE_FILE)
+    workspace = parse_configuration(workspace_file_content, WORKSPACE_FILE)
     _check_values(workspace, WORKSPACE_FILE)
     ignored = tuple(sorted(workspace.keys() & NEVER_FROM_WORKSPACE))
     allowed = {key: value for key, value in workspace.items() if key not in NEVER_FROM_WORKSPACE}

@@ -250,11 +250,11 @@ class DemoKnownFiles:
         return {path: self.texts[path] for path in paths if path in self.texts}
 
 
-def extract_file_text(result: str, start: int = 1) -> str | None:
-    """Return the file content in a result of `read_file`, from line `start` on; None if it contains none."""
+def extract_file_text(result: str, first_line: int = 1) -> str | None:
+    """Return the file content in a result of `read_file`, from line `first_line` on; None if it contains none."""
     lines: list[str] = []
     for line in result.split("\n"):
-        if (numbered := _NUMBERED_LINE.match(line)) and int(numbered[1]) == start + len(lines):
+        if (numbered := _NUMBERED_LINE.match(line)) and int(numbered[1]) == first_line + len(lines):
             lines.append(numbered[2])
     return "\n".join(lines) + ("" if _NO_FINAL_NEWLINE.search(result) else "\n") if lines else None
 

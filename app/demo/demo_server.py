@@ -127,7 +127,8 @@ async def demo_server(
     except (OSError, OverflowError) as error:
         # asyncio's own message repeats the address in an error number and a tuple.
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
-        raise DemoServerCannotListen(f"The demo server cannot listen on port {port}: {reason}.") from error
+        place = f" on port {port}" if port else ""
+        raise DemoServerCannotListen(f"The demo server cannot listen{place}: {reason}.") from error
     try:
         bound = server.sockets[0].getsockname()[1]
         yield {"base_url": f"http://127.0.0.1:{bound}/v1", "model": MODEL_ID, "api_key": "demo"}

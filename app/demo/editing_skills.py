@@ -111,7 +111,7 @@ class TideBug(Struct, frozen=True):
     """Empty if no test was read."""
 
 
-class FixVariant(Struct, frozen=True):
+class FixOptions(Struct, frozen=True):
     """One way to fix the tide bug: additional parts, the name it defines, and the only file it changes."""
 
     variants: frozenset[str] = frozenset()
@@ -141,9 +141,9 @@ def find_tide_bug(sources: Mapping[str, str]) -> TideBug | None:
     return TideBug(match["name"], moon, tides, test) if tides or not match["rest"] else None
 
 
-def rank_fix_variants(feedback: Sequence[str], bug: TideBug) -> Iterator[FixVariant]:
+def rank_fix_variants(feedback: Sequence[str], bug: TideBug) -> Iterator[FixOptions]:
     """Yield ways to fix the bug, best first: the one that the feedback asks for, then variations of it."""
-    asked = FixVariant()
+    asked = FixOptions()
     for words in feedback:
         asked = _follow_feedback(words, asked, bug)
     yield asked
@@ -152,10 +152,10 @@ def rank_fix_variants(feedback: Sequence[str], bug: TideBug) -> Iterator[FixVari
     yield replace(asked, variants=asked.variants - {"comment", "docstring"})
     if bug.test:
         yield replace(asked, variants=asked.variants - {"small"} | {"name", "comment", "docstring", "test"})
-    yield FixVariant(frozenset({"small"}))
+    yield FixOptions(frozenset({"small"}))
 
 
-def _follow_feedback(words: str, style: FixVariant, bug: TideBug) -> FixVariant:
+def _follow_feedback(words: str, style: FixOptions, bug: TideBug) -> FixOptions:
     """Return `style` changed by one piece of feedback."""
     asked, refused = set[str](), set[str]()
     for key, way in _FIX_WAYS.items():
@@ -169,11 +169,11 @@ def _follow_feedback(words: str, style: FixVariant, bug: TideBug) -> FixVariant:
     files = [path for path in PATH_PATTERN.findall(words) if path.endswith(".py")]
     only = next((path for path in (bug.moon, bug.tides) for file in files if path and path.endswith(file)), "")
     if "small" in ways:
-        return FixVariant(ways - {"small", "name"} | {"only"}, only=only) if only else FixVariant(ways - {"name"})
-    return FixVariant(ways, capitals[0] if capitals else style.name)
+        return FixOptions(ways - {"small", "name"} | {"only"}, only=only) if only else FixOptions(ways - {"name"})
+    return FixOptions(ways, capitals[0] if capitals else style.name)
 
 
-def apply_fix(sources: Mapping[str, str], bug: TideBug, variant: FixVariant) -> dict[str, str]:
+def apply_fix(sources: Mapping[str, str], bug: TideBug, variant: FixOptions) -> dict[str, str]:
     """Return the files that the fix changes, with their new text."""
     after = {bug.moon: _fix_moon_file(sources[bug.moon], bug, variant)}
     if bug.tides:
@@ -183,7 +183,7 @@ def apply_fix(sources: Mapping[str, str], bug: TideBug, variant: FixVariant) -> 
     return {path: text for path, text in after.items() if text != sources[path] and variant.only in ("", path)}
 
 
-def _fix_moon_file(text: str, bug: TideBug, style: FixVariant) -> str:
+def _fix_moon_file(text: str, bug: TideBug, style: FixOptions) -> str:
     lines = [_FIX_TEXT["comment"]] if "comment" in style.variants else []
     lines.append(f"{bug.constant} = timedelta(hours=24, minutes=50)")
     documented = "docstring" in style.variants
@@ -194,7 +194,7 @@ def _fix_moon_file(text: str, bug: TideBug, style: FixVariant) -> str:
     return _LUNAR_DAY_CONSTANT.sub("\n".join(lines), text, count=1)
 
 
-def _fix_tides_file(text: str, bug: TideBug, style: FixVariant) -> str:
+def _fix_tides_file(text: str, bug: TideBug, style: FixOptions) -> str:
     name = style.name if "name" in style.variants else bug.constant
     whole, half = (name, f"{name} / 2") if "name" in style.variants else (f"{name} / 2", f"{name} / 4")
     if in_place := style.variants & {"small", "only"}:
@@ -300,7 +300,7 @@ def find_bug_and_propose_fix(task: DemoTask) -> DemoReply:
     return make_question_instead_of_fix(task)
 
 
-def _explain_fix(task: DemoTask, bug: TideBug, style: FixVariant) -> str:
+def _explain_fix(task: DemoTask, bug: TideBug, style: FixOptions) -> str:
     """Return the diagnosis for a first proposal, else the difference from the plain fix."""
     if task.feedback and (apart := style.describe(bug)):
         return apart
@@ -343,7 +343,7 @@ def propose_with_other_agents(task: DemoTask, agents: ScriptedDemoAgents | None)
     texts, summary = task.results_of_turn.texts, _FIX_TEXT["test_summary"]
     test, text = _READ_BESIDE_AGENTS[0], texts.get(_READ_BESIDE_AGENTS[0], "")
     if bug := find_tide_bug(texts):
-        after, summary = apply_fix(texts, bug, FixVariant()), _FIX_SUMMARY
+        after, summary = apply_fix(texts, bug, FixOptions()), _FIX_SUMMARY
     else:
         after = {test: text.rstrip("\n") + _FIX_TEXT["test"]} if text and _FIX_TEXT["test"] not in text else {}
     calls = [_make_edit_call(task, path, text, summary) for path, text in after.items()]

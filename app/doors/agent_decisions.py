@@ -115,7 +115,7 @@ def wait_for_decision(
 
 
 def wait_until_lines_are_read(
-    reading: SeenLinesStore,
+    seen_lines: SeenLinesStore,
     signal: DatabaseChangeSignal,
     max_unread: int,
     seconds: float,
@@ -129,7 +129,7 @@ def wait_until_lines_are_read(
     """
     end = time.monotonic() + seconds
     with DatabaseChangeWatch(signal) as watch:
-        while reading.unread_line_count() > max_unread and (left := end - time.monotonic()) > 0:
+        while seen_lines.unread_line_count() > max_unread and (left := end - time.monotonic()) > 0:
             if stop is not None and stop.is_set():
                 return
             watch.wait(left, stop)

@@ -63,19 +63,19 @@ def parse_raw_diff(raw: bytes, max_files: int = MAX_PROPOSAL_FILES) -> list[Tree
 
 
 def read_checkout_contents(
-    borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: int
+    borrowed: BorrowedRepository, entries: Iterable[TreeEntry], max_file_bytes: int
 ) -> dict[TreeEntry, FileOrLink]:
     """Return each file or link with the bytes that `git checkout` would write: line endings and encoding converted.
 
     Args:
-        limit: Maximum bytes of one file; larger files are omitted.
+        max_file_bytes: Maximum bytes of one file; larger files are omitted.
 
     Raises:
         GitFailed: an object is missing, or the files together exceed `_MAX_BYTES`.
     """
     wanted = [entry for entry in entries if not entry.is_submodule]
     sizes = _read_blob_sizes(borrowed, {entry.blob for entry in wanted})
-    small = [entry for entry in wanted if sizes[entry.blob] <= limit]
+    small = [entry for entry in wanted if sizes[entry.blob] <= max_file_bytes]
     if (total := sum(sizes[entry.blob] for entry in small)) > _MAX_BYTES:
         raise GitFailed(f"The files have {total:,} bytes together; name a path, or fewer commits.")
     plain = [entry for entry in small if entry.is_link or "\n" in entry.path]
@@ -86,11 +86,11 @@ def read_checkout_contents(
     return contents
 
 
-def checkout_mode(entry: TreeEntry, like: int | None = None) -> int:
-    """Return the permission bits of a checked out file: those of `like`, with the executable bit that git stores."""
+def checkout_mode(entry: TreeEntry, existing_mode: int | None = None) -> int:
+    """Return the permission bits of a checked out file: `existing_mode`, with the executable bit that git stores."""
     if entry.is_link:
         return LINK_MODE
-    mode = default_file_mode() if like is None else like
+    mode = default_file_mode() if existing_mode is None else existing_mode
     if bool(mode & 0o100) == (entry.mode == _EXECUTABLE_MODE):
         return mode
     return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE_MODE else mode & ~0o111

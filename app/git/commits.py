@@ -182,7 +182,9 @@ def single_commit_range(borrowed: BorrowedRepository, commit: str, name: str) ->
     return CommitRange(ids[1] if len(ids) > 1 else _empty_tree_id(borrowed), commit, name)
 
 
-def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> CommitRangeChanges:
+def read_range_changes(
+    borrowed: BorrowedRepository, commit_range: CommitRange, max_file_bytes: int
+) -> CommitRangeChanges:
     """Return the changes between two commits, limited to the workspace's folder.
 
     Raises:
@@ -191,9 +193,9 @@ def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit:
     prefix = borrowed.path_prefix
     pathspec = ("--", prefix) if prefix else ()
     options = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
-    pairs = parse_raw_diff(borrowed.run_query("diff-tree", *options, picked.base, picked.tip, *pathspec))
+    pairs = parse_raw_diff(borrowed.run_query("diff-tree", *options, commit_range.base, commit_range.tip, *pathspec))
     contents = read_checkout_contents(
-        borrowed, [entry for pair in pairs for entry in (pair.before, pair.after) if entry], limit
+        borrowed, [entry for pair in pairs for entry in (pair.before, pair.after) if entry], max_file_bytes
     )
     changes: list[PathChange] = []
     left_out: list[str] = []
@@ -203,11 +205,11 @@ def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit:
         if any(entry.is_submodule for entry in sides):
             left_out.append(f"{path}: a commit of another repository")
         elif any(entry not in contents for entry in sides):
-            left_out.append(f"{path}: larger than {limit:,} bytes")
+            left_out.append(f"{path}: larger than {max_file_bytes:,} bytes")
         else:
             changes.append(PathChange(path, _make_leaf(contents, pair.before), _make_leaf(contents, pair.after)))
-    subject, authors, count = _read_log(borrowed, picked)
-    return CommitRangeChanges(tuple(changes), tuple(left_out), subject, authors, count, picked)
+    subject, authors, count = _read_log(borrowed, commit_range)
+    return CommitRangeChanges(tuple(changes), tuple(left_out), subject, authors, count, commit_range)
 
 
 def _make_leaf(contents: dict[TreeEntry, FileOrLink], entry: TreeEntry | None) -> FileOrLink | None:

@@ -426,18 +426,18 @@ ACTIONS: tuple[UserAction, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS,
 """All actions, in the order of the help screen."""
 
 
-def make_key_bindings_of_scopes(*scopes: Scope, delegate: str = "") -> list["Binding"]:
+def make_key_bindings_of_scopes(*scopes: Scope, wrapper_action: str = "") -> list["Binding"]:
     """Return Textual key bindings for the actions of these scopes, with ids by which a keymap changes the keys.
 
     Args:
-        delegate: Name of an action that the bindings call with the handler's name; if empty, they call the handler.
+        wrapper_action: Name of an action that the bindings call with the handler's name; empty to call the handler.
     """
     from textual.binding import Binding
 
     return [
         Binding(
             action.keys,
-            f"{delegate}({action.handler!r})" if delegate else action.handler,
+            f"{wrapper_action}({action.handler!r})" if wrapper_action else action.handler,
             action.title,
             id=action.id,
             show=action.footer > 0,

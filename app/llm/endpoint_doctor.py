@@ -52,14 +52,14 @@ class LocalModelServer(Struct, frozen=True):
 
 
 async def find_local_servers(
-    ports: Iterable[int] = USUAL_PORTS, patience: float = PATIENCE
+    ports: Iterable[int] = USUAL_PORTS, max_wait_seconds: float = PATIENCE
 ) -> list[LocalModelServer]:
-    """Return the servers that answer within `patience` seconds, in the order of `ports`; uses loopback only."""
+    """Return the servers that answer within `max_wait_seconds`, in the order of `ports`; uses loopback only."""
     tasks = [asyncio.ensure_future(_identify(port)) for port in ports]
     if not tasks:
         return []
     try:
-        await asyncio.wait(tasks, timeout=patience)
+        await asyncio.wait(tasks, timeout=max_wait_seconds)
     finally:
         for task in tasks:
             task.cancel()
@@ -161,11 +161,13 @@ class EndpointProbeOutcome(Struct):
         return bool(self.completed and self.completed.calls)
 
 
-async def send_probe(client: ModelClient, build: Callable[[EndpointProfile], Payload]) -> EndpointProbeOutcome:
+async def send_probe(
+    client: ModelClient, build_payload: Callable[[EndpointProfile], Payload]
+) -> EndpointProbeOutcome:
     """Send one request; a failure is part of the outcome."""
     answer = EndpointProbeOutcome()
     try:
-        async with aclosing(client.stream(build)) as updates:
+        async with aclosing(client.stream(build_payload)) as updates:
             async for update in updates:
                 match update:
                     case TextDelta():

@@ -115,27 +115,27 @@ _futures: "dict[bool, Future[LoadedSdk]]" = {}
 """Running and finished loads, by whether the CA certificates are loaded."""
 
 
-def start_loading_sdk(*, encrypted: bool = True) -> "Future[LoadedSdk]":
+def start_loading_sdk(*, needs_certificates: bool = True) -> "Future[LoadedSdk]":
     """Start loading the SDK and all modules that connections need, unless this has started; return at once.
 
     Args:
-        encrypted: the connection needs the CA certificates, which take a tenth of a second and 2 MB.
+        needs_certificates: the connection needs the CA certificates, which take a tenth of a second and 2 MB.
     """
     with _loading_lock:
-        future = _futures.get(encrypted)
+        future = _futures.get(needs_certificates)
         if future is None or (future.done() and future.exception() is not None):
-            future = _futures[encrypted] = Future()
+            future = _futures[needs_certificates] = Future()
             # Mark it as running, so that no waiter can cancel it for the others.
             future.set_running_or_notify_cancel()
             threading.Thread(
-                target=_load_into_future, args=(future, encrypted), name="load-openai", daemon=True
+                target=_load_into_future, args=(future, needs_certificates), name="load-openai", daemon=True
             ).start()
         return future
 
 
-async def wait_for_sdk(*, encrypted: bool = True) -> LoadedSdk:
+async def wait_for_sdk(*, needs_certificates: bool = True) -> LoadedSdk:
     """Return the SDK when it is loaded; raise the error of loading it."""
-    future = start_loading_sdk(encrypted=encrypted)
+    future = start_loading_sdk(needs_certificates=needs_certificates)
     return future.result() if future.done() else await asyncio.wrap_future(future)
 
 

@@ -230,11 +230,11 @@ class Transport:
 
     def preload_sdk(self) -> "Future[LoadedSdk]":
         """Start loading the SDK on a thread, with certificates if the connection is encrypted; return at once."""
-        return start_loading_sdk(encrypted=self._encrypted)
+        return start_loading_sdk(needs_certificates=self._encrypted)
 
     async def wait_until_ready(self) -> None:
         """Return once the SDK is loaded."""
-        await wait_for_sdk(encrypted=self._encrypted)
+        await wait_for_sdk(needs_certificates=self._encrypted)
 
     async def exchange(
         self, wire: Wire, fields: dict[str, Any], patience: ProgressExtendedTimeout
@@ -246,7 +246,7 @@ class Transport:
         Raises:
             AttemptFailed: There was no response with status 200 whose body ended properly.
         """
-        sdk = await wait_for_sdk(encrypted=self._encrypted)
+        sdk = await wait_for_sdk(needs_certificates=self._encrypted)
         client = self._get_client(sdk)
         response: Any = None
         try:
@@ -273,7 +273,7 @@ class Transport:
 
     async def fetch_models(self, wire: Wire) -> list[ListedModel]:
         """Return the endpoint's list of models. Raises AttemptFailed."""
-        sdk = await wait_for_sdk(encrypted=self._encrypted)
+        sdk = await wait_for_sdk(needs_certificates=self._encrypted)
         client = self._get_client(sdk)
         try:
             async with asyncio.timeout(self._timeouts.connect + self._timeouts.write):
@@ -303,7 +303,7 @@ class Transport:
         Raises:
             AttemptFailed: there is no answer, or it is longer than `MAX_RENDERED_BYTES`.
         """
-        sdk = await wait_for_sdk(encrypted=self._encrypted)
+        sdk = await wait_for_sdk(needs_certificates=self._encrypted)
         client = self._get_client(sdk)
         options = {"headers": self._make_headers(sdk, wire)}
         response: Any = None

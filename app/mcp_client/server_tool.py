@@ -273,10 +273,10 @@ def unavailable_message(server: str, why: str) -> str:
     )
 
 
-def format_call(tool: str, values: Mapping[str, object]) -> str:
+def format_call(tool: str, arguments: Mapping[str, object]) -> str:
     """Return a call for the user: the tool and all arguments in full; `│` marks continuation lines of an argument."""
     lines = [tool]
-    for name, value in values.items():
+    for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
         first, *rest = escape_surrogates(text).split("\n")
         lines += [f"{name}: {first}", *(f"│ {line}" for line in rest)]

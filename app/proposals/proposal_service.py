@@ -178,7 +178,7 @@ class ProposalService:
         from app.proposals.stack.proposal_staging import stage_draft
 
         with self._proposals.lock_for_writing():
-            return stage_draft(self._proposals, self._stacks, draft, summary=summary, answers=answers)
+            return stage_draft(self._proposals, self._stacks, draft, summary=summary, answered_proposals=answers)
 
     def stage_patch(self, text: str, *, include_approved: bool = False) -> Proposal:
         """Stage a patch of the user; if its changes are already on disk, a denial of the proposal reverts them.
@@ -203,7 +203,7 @@ class ProposalService:
                 found.changes, origin, "", on_disk=True, without=found.left_out, include_approved=include_approved
             )
         with self._proposals.lock_for_writing():
-            return stage_draft(self._proposals, self._stacks, draft, without=report.left_out)
+            return stage_draft(self._proposals, self._stacks, draft, skipped_files=report.left_out)
 
     def stage_changes(
         self,
@@ -252,8 +252,8 @@ class ProposalService:
                 self._stacks,
                 draft,
                 summary=summary,
-                without=without,
-                left_out=unsigned.left_out,
+                skipped_files=without,
+                excluded_hunks=unsigned.left_out,
                 on_disk=on_disk,
             )
 

@@ -285,9 +285,9 @@ def _describe_doubts(state: ReviewQueueState, proposal: Proposal) -> list[str]:
     return list(filter(None, (*find_bulk_approval_caveats(proposal), describe_failed_checks(state, proposal.id))))
 
 
-def describe_failed_checks(state: ReviewQueueState, proposal: str) -> str:
+def describe_failed_checks(state: ReviewQueueState, proposal_id: str) -> str:
     """Return the failed checks: `the check tests fails (3 failed, 0 before)`; empty if none."""
-    checked = state.checks.get(proposal)
+    checked = state.checks.get(proposal_id)
     return ", ".join(f"the check {one.name} fails ({one.summary})" for one in checked.new_failures) if checked else ""
 
 

@@ -19,17 +19,17 @@ _HOOK_INSTALLED_LATE = (
 
 
 def find_agent_reads_before_proposal(
-    captured: CapturedEditStore, store: ProposalStore, proposal_id: str, paths: Collection[str]
+    captured_edits: CapturedEditStore, store: ProposalStore, proposal_id: str, paths: Collection[str]
 ) -> ReadHistory | None:
     """Return what the agent of a proposal had read before it; None if no hook captured the proposal.
 
     Raises:
         StorageError: the database can't be read.
     """
-    turn = captured.turn_of_proposal(proposal_id)
+    turn = captured_edits.turn_of_proposal(proposal_id)
     if turn is None:
         return None
-    reads = captured.reads_before(proposal_id)
+    reads = captured_edits.reads_before(proposal_id)
     prompts = [read.words for read in reads if read.kind == "prompt"]
     unseen = [read.words for read in reads if read.kind == "unseen"]
     if not reads:
@@ -40,7 +40,7 @@ def find_agent_reads_before_proposal(
     for read in reads:
         if read.kind == "found" and read.words:
             searches[read.words] = (*searches.get(read.words, ()), read.path)
-    earlier = _earlier_versions(captured, store, turn, paths)
+    earlier = _earlier_versions(captured_edits, store, turn, paths)
     files = {path: _file_reads(path, reads, prompts, earlier.get(path, {})) for path in paths}
     return ReadHistory(
         request=prompts[-1][:_MAX_REQUEST_CHARACTERS] if prompts else "",

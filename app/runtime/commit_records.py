@@ -166,10 +166,10 @@ def write_and_sign_commit_notes(
     return WrittenCommitNotes(commits_with_note[-1], len(commits_with_note), len(signed), files, lines, statement)
 
 
-def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:
+def resolve_commits(borrowed: BorrowedRepository, commit_or_range: str) -> list[str]:
     """Return the commits of a name or a range, oldest first. Raises GitFailed if it cannot be resolved."""
-    base, tip = parse_commit_range(borrowed, name)
-    if ".." not in name:
+    base, tip = parse_commit_range(borrowed, commit_or_range)
+    if ".." not in commit_or_range:
         return [tip]
     return borrowed.run_query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
@@ -441,10 +441,10 @@ def _add_prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) 
     return key
 
 
-def add_trailers(file: Path, lines: Sequence[str], root: Path) -> None:
-    """Add the trailers that are missing to a commit message in `file`. Raises GitFailed."""
+def add_trailers(message_file: Path, lines: Sequence[str], root: Path) -> None:
+    """Add the trailers that are missing to a commit message in `message_file`. Raises GitFailed."""
     from app.git.run_git import run_git
 
     options = [part for line in lines for part in ("--trailer", line)]
-    arguments = ["interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *options, str(file)]
+    arguments = ["interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *options, str(message_file)]
     run_git(root, arguments, {**os.environ, "LC_ALL": "C"})

@@ -45,14 +45,14 @@ class PushedProposal(Struct, frozen=True):
 
 
 def stage_worktree_changes(
-    runtime: OpenWorkspace, paths: Sequence[str], against: str, *, everything: bool = False
+    runtime: OpenWorkspace, paths: Sequence[str], against: str, *, include_approved: bool = False
 ) -> tuple[Proposal, Sequence[str]]:
     """Stage the changes on disk as a proposal; return it with the files left out and the reasons.
 
     Args:
         paths: Paths to which the proposal is limited; empty for all.
         against: The commit to compare with; empty for the index.
-        everything: Whether to include changes that were approved before.
+        include_approved: Whether to include changes that were approved before.
 
     Raises:
         GitFailed: there is no repository or no such commit.
@@ -65,18 +65,20 @@ def stage_worktree_changes(
         first_left_out = f" ({worktree.left_out[0]})" if worktree.left_out else ""
         raise NothingToStage(f"Nothing on disk differs from {worktree.against}{first_left_out}{hint}.")
     origin = ProposalOrigin(kind=OriginKind.DISK, ref=worktree.against)
-    proposal = runtime.service.stage_changes(worktree.changes, origin, "", on_disk=True, include_approved=everything)
+    proposal = runtime.service.stage_changes(
+        worktree.changes, origin, "", on_disk=True, include_approved=include_approved
+    )
     return proposal, worktree.left_out
 
 
 def stage_commits_or_pull_request(
-    runtime: OpenWorkspace, arguments: Sequence[str], *, everything: bool = False
+    runtime: OpenWorkspace, arguments: Sequence[str], *, include_approved: bool = False
 ) -> tuple[Proposal, Sequence[str]]:
     """Stage a commit, a range or a pull request as a proposal; return it with the files left out and the reasons.
 
     Args:
         arguments: A reference, a range or an address; or a remote and a reference.
-        everything: Whether to include changes that were approved before.
+        include_approved: Whether to include changes that were approved before.
 
     Raises:
         GitFailed: it can't be found or fetched.
@@ -92,7 +94,7 @@ def stage_commits_or_pull_request(
         raise NothingToStage(f"{commit_changes.picked.name} changes nothing here{first_left_out}.")
     origin = ProposalOrigin(kind=OriginKind.REF, ref=_git_origin(commit_changes))
     proposal = runtime.service.stage_changes(
-        commit_changes.changes, origin, commit_changes.subject, include_approved=everything
+        commit_changes.changes, origin, commit_changes.subject, include_approved=include_approved
     )
     return proposal, commit_changes.left_out
 
@@ -101,7 +103,7 @@ def push_proposal(
     runtime: OpenWorkspace,
     proposal_id: str,
     remote: str,
-    name: str,
+    ref_name: str,
     *,
     force: bool,
     sign: bool = False,
@@ -111,7 +113,7 @@ def push_proposal(
 
     Args:
         remote: A remote's name or address; empty for the default remote.
-        name: Last part of the reference; empty for the proposal's id.
+        ref_name: Last part of the reference; empty for the proposal's id.
         force: Whether to overwrite an existing reference.
         sign: Whether to sign an approval if the proposal still waits; a review of a written one is signed anyway.
         checks: Results of the checks on the approved state, which are signed with that approval.
@@ -126,7 +128,7 @@ def push_proposal(
         remote_url(borrowed, remote, pushing=True)
         message = f"{make_commit_message(proposal)}\n\nSignoff-Proposal: {proposal.id}\n"
         commit = create_unreferenced_commit(borrowed, changes, message, runtime.workspace.read_limit)
-        reference = f"{PROPOSAL_REFERENCES}{name or proposal.id}"
+        reference = f"{PROPOSAL_REFERENCES}{ref_name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
         entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
         written = (

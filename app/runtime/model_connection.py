@@ -237,14 +237,14 @@ def make_turn_settings(
     prompt = partial(
         make_system_prompt,
         workspace=runtime.workspace.root.name,
-        today=date.fromtimestamp(record.created),
+        start_date=date.fromtimestamp(record.created),
         branch=current_branch_or_commit(runtime.workspace.root),
         guidance=_load_guidance(runtime, notify),
         skills=runtime.skills.prompt_text() if runtime.skills else "",
     )
     hold = settings.ignored == "hold"
     return TurnSettings(
-        lambda steps: prompt(chain_steps=steps),
+        lambda steps: prompt(max_staging_steps=steps),
         policy,
         settings.max_steps,
         settings.plan,

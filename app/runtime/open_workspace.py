@@ -427,7 +427,7 @@ class OpenWorkspace:
             raise ConfigError(f"{trust.FILE_NAME} cannot be read: {error.strerror or 'it is a folder'}.") from error
         return load_configuration(
             user_file=self.dirs.config_file,
-            project=project,
+            workspace_file_content=project,
             flags=self.flags,
             environment=self.environment,
             trusted=trust.is_trusted(project, self.sessions),

@@ -24,17 +24,17 @@ _RESET_SEQUENCE = (
 """Disables reports, kitty keys and the alternate screen, and shows the cursor."""
 
 
-def force_exit_soon(code: int, before: Callable[[], None] = lambda: None) -> None:
+def force_exit_soon(code: int, call_before_exit: Callable[[], None] = lambda: None) -> None:
     """End the process by force if it still runs after `PATIENCE` seconds.
 
     Args:
         code: The exit code; 128 plus the number after a signal.
-        before: Called just before the end, on a thread.
+        call_before_exit: Called just before the end, on a thread.
     """
 
     def end() -> None:
         with suppress(Exception):
-            before()
+            call_before_exit()
         os._exit(code)
 
     timer = threading.Timer(PATIENCE, end)

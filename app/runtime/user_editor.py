@@ -29,13 +29,18 @@ def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]
 
 
 async def edit_in_user_editor(
-    command: list[str], text: str, *, name: str, folder: Path, suspend: Callable[[], AbstractContextManager[None]]
+    command: list[str],
+    text: str,
+    *,
+    file_name: str,
+    working_folder: Path,
+    suspend: Callable[[], AbstractContextManager[None]],
 ) -> str:
     """Let the user edit a text in a file; return the saved text.
 
     Args:
-        name: Name of the file; its extension tells the editor the language.
-        folder: Working directory of the editor.
+        file_name: Name of the file; its extension tells the editor the language.
+        working_folder: Working directory of the editor.
         suspend: Context manager that hands the terminal to the editor.
 
     Raises:
@@ -44,14 +49,14 @@ async def edit_in_user_editor(
     with ExitStack() as stack:
         try:
             temporary_folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-edit-"))
-            file = Path(temporary_folder) / (Path(name).name or "text.txt")
+            file = Path(temporary_folder) / (Path(file_name).name or "text.txt")
             await asyncio.to_thread(file.write_bytes, text.encode("utf-8", "surrogateescape"))
         except OSError as error:
             problem = f"The text can't be written for {command[0]}: {error.strerror}."
             raise EditorFailed(f"{problem} Set TMPDIR to a folder with room.") from error
         # Read the file before the terminal is back: keys that are typed from then on must follow this text.
         with suspend():
-            if code := await _run_editor(command, file, folder):
+            if code := await _run_editor(command, file, working_folder):
                 raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
             try:
                 return (await asyncio.to_thread(file.read_bytes)).decode("utf-8", "surrogateescape")

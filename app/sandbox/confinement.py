@@ -137,7 +137,7 @@ def process_limit_problem() -> str:
 
 
 def confinement_steps(
-    writable: Iterable[Path], devices: Iterable[Path], unreadable: Iterable[Path], *, sockets: bool
+    writable: Iterable[Path], devices: Iterable[Path], unreadable: Iterable[Path], *, allow_unix_sockets: bool
 ) -> list[str]:
     """Return the steps of `sandbox_init.py` that restrict a program without a namespace, as far as the kernel can.
 
@@ -145,7 +145,7 @@ def confinement_steps(
         writable: Folders and files that it may write.
         devices: Further paths that it may write, but whose permissions it may not change.
         unreadable: Paths that it may not read, even inside `writable`.
-        sockets: Whether it may connect to Unix sockets of the user's other programs.
+        allow_unix_sockets: Whether it may connect to Unix sockets of the user's other programs.
 
     Raises:
         OSError: The number of its processes can't be limited.
@@ -157,7 +157,7 @@ def confinement_steps(
         steps = ["landlock", str(version)]
         for word, places in (("write-below", writable), ("device", devices), ("unreadable", unreadable)):
             steps += [each for path in places for each in (word, str(path))]
-    return [*steps, "filter", "sockets" if sockets else "no-sockets"] if can_filter_syscalls() else steps
+    return [*steps, "filter", "sockets" if allow_unix_sockets else "no-sockets"] if can_filter_syscalls() else steps
 
 
 @cache

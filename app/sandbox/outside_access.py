@@ -167,7 +167,7 @@ def find_outside_access(
     permissions: AllowedCommandResources,
     own_folders: Iterable[Path],
     *,
-    layered: bool = True,
+    can_overlay_caches: bool = True,
     environment: Mapping[str, str] = os.environ,
     files: Iterable[Path] = (),
 ) -> OutsideAccess:
@@ -176,7 +176,7 @@ def find_outside_access(
     Args:
         permissions: The user's configuration; its writable paths are never hidden.
         own_folders: signoff's own folders, which are hidden.
-        layered: Whether this system can mount overlays over caches.
+        can_overlay_caches: Whether this system can mount overlays over caches.
         environment: signoff's own environment, whose variables name caches and sockets.
         files: Files of a configured program (`files_in_command`), which stay visible in temporary folders.
     """
@@ -197,7 +197,7 @@ def find_outside_access(
     }
     hidden = {_resolve(path) for path in own_folders if os.path.lexists(path)}
     hidden |= set(find_hidden_sockets(environment, permissions.sockets))
-    caches = cache_folders(environment) if layered else []
+    caches = cache_folders(environment) if can_overlay_caches else []
     seen = (*(shown - set(temporary)), *writable, *caches)
     shown |= {
         path

@@ -21,7 +21,7 @@ from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.files_and_links import stat_or_none
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.outside_access import OutsideAccess, is_in_any_folder
-from app.sandbox.path_policy import PathPolicy, StatFingerprint, stat_fingerprint
+from app.sandbox.path_policy import StagingPathPolicy, StatFingerprint, stat_fingerprint
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
 from app.sandbox.run_folders import CacheOverlayFolders, FileVersionsNotWrittenBack, remove_entry
 from app.sandbox.upper_layer import UpperLayer
@@ -47,7 +47,7 @@ class OverlayFolders(Struct, frozen=True):
     caches: CacheOverlayFolders
 
 
-def mount_steps(root: Path, folders: OverlayFolders, access: OutsideAccess, policy: PathPolicy) -> list[str]:
+def mount_steps(root: Path, folders: OverlayFolders, access: OutsideAccess, policy: StagingPathPolicy) -> list[str]:
     """Return the steps that set up a mount namespace for a command.
 
     Args:
@@ -79,7 +79,7 @@ class _MountStep(Struct, frozen=True):
 
 
 def _list_mounts(
-    root: Path, folders: OverlayFolders, access: OutsideAccess, policy: PathPolicy
+    root: Path, folders: OverlayFolders, access: OutsideAccess, policy: StagingPathPolicy
 ) -> Iterator[_MountStep]:
     # A new one each time: the kernel refuses a used work folder of a volatile overlay, for example after a crash.
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
@@ -221,7 +221,7 @@ class OverlayLayer:
         self._set_pending(pending)
 
     def _set_pending(self, pending: PendingFiles) -> None:
-        self._policy = PathPolicy(self._workspace, pending)
+        self._policy = StagingPathPolicy(self._workspace, pending)
         self._upper = UpperLayer(self._root, self._layer, pending)
 
     def write_pending(self) -> None:

@@ -209,7 +209,7 @@ def is_bytecode(path: str, *, is_folder: bool) -> bool:
     return _BYTECODE_FOLDER in path.split("/") or (not is_folder and path.endswith((".pyc", ".pyo")))
 
 
-class PathPolicy:
+class StagingPathPolicy:
     """Decides which paths of a workspace are ignored by git, or can't be staged; proposed rules do not count.
 
     Args:
@@ -300,20 +300,21 @@ def stat_fingerprint(result: os.stat_result) -> StatFingerprint:
 
 
 def walk_watched_entries(
-    root: Path, policy: PathPolicy, locked: set[int], ignored: set[str], *, unlock: bool = False
+    root: Path, policy: StagingPathPolicy, skipped_folder_inodes: set[int], ignored: set[str], *, unlock: bool = False
 ) -> Iterator[tuple[str, StatFingerprint]]:
     """Yield path and stat of all entries that git does not ignore, of bytecode, and of `.git`.
 
     Args:
         policy: Decides which paths are ignored.
-        locked: Inodes of folders that are not entered, even if they were moved. Folders that can't be read are added.
+        skipped_folder_inodes: Inodes of folders that are not entered, even if they were moved. Receives those of
+            folders that can't be read.
         ignored: Receives the ignored paths; for an ignored folder only the folder itself.
         unlock: Make unreadable folders readable, after their stat was taken.
 
     Raises:
         OSError: A folder can't be read.
     """
-    yield from _walk_below(root, "", policy, locked, ignored, inside=False, unlock=unlock)
+    yield from _walk_below(root, "", policy, skipped_folder_inodes, ignored, inside=False, unlock=unlock)
 
 
 def count_changed_ignored_files(
@@ -368,7 +369,14 @@ def list_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
 
 
 def _walk_below(
-    root: Path, folder: str, policy: PathPolicy, locked: set[int], ignored: set[str], *, inside: bool, unlock: bool
+    root: Path,
+    folder: str,
+    policy: StagingPathPolicy,
+    locked: set[int],
+    ignored: set[str],
+    *,
+    inside: bool,
+    unlock: bool,
 ) -> Iterator[tuple[str, StatFingerprint]]:
     inode = 0
     try:

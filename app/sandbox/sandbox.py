@@ -32,7 +32,7 @@ from app.sandbox.enclosed_process import ProcessLimits, SandboxStepFailed, proce
 from app.sandbox.environment import add_git_settings_for_overlay, command_environment
 from app.sandbox.outside_access import WRITABLE_DEVICES, OutsideAccess, find_outside_access, variables_of_services
 from app.sandbox.overlay_layer import NEW_CACHES_PATH, OverlayFolders, OverlaySandboxedWorkspace, PersistentOverlay
-from app.sandbox.path_policy import PathPolicy
+from app.sandbox.path_policy import StagingPathPolicy
 from app.sandbox.process import (
     MARKER_VARIABLE,
     PLATFORM,
@@ -73,7 +73,7 @@ class InPlaceSandboxedWorkspace:
     def __init__(
         self,
         backup: WorkspaceBackup,
-        policy: PathPolicy,
+        policy: StagingPathPolicy,
         writable: Sequence[Path],
         unreadable: Sequence[Path],
         variables: Mapping[str, str],
@@ -100,7 +100,7 @@ class InPlaceSandboxedWorkspace:
                 (self._workspace_backup.root, *self._writable),
                 WRITABLE_DEVICES,
                 self._unreadable,
-                sockets=self._sockets,
+                allow_unix_sockets=self._sockets,
             )
             return await run_enclosed(
                 [*steps, "folder", str(where)],
@@ -250,7 +250,7 @@ class Sandbox:
             kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
             places = (*kept, *self._writable_folders(folders))
             # The user has configured the program, so it may use sockets.
-            steps = confinement_steps(places, WRITABLE_DEVICES, self._unreadable, sockets=True)
+            steps = confinement_steps(places, WRITABLE_DEVICES, self._unreadable, allow_unix_sockets=True)
             yield steps, self._confined_variables(folders, environment)
 
     @property
@@ -260,7 +260,7 @@ class Sandbox:
 
     @asynccontextmanager
     async def _open_in_place(self, pending: PendingFiles) -> AsyncIterator[InPlaceSandboxedWorkspace]:
-        guard, policy = self._backup(), PathPolicy(self._workspace, pending)
+        guard, policy = self._backup(), StagingPathPolicy(self._workspace, pending)
         async with self._open_run_folders("commands", keep_files=True) as folders:
             with ExitStack() as stack:
                 await run_shielded(asyncio.to_thread(stack.enter_context, guard.locked()))
@@ -292,7 +292,7 @@ class Sandbox:
             OSError: The files can't be written.
         """
         return self._backup().restore_after_crash(
-            lambda pending: PathPolicy(self._workspace, pending), wait_for_lock=wait_for_lock
+            lambda pending: StagingPathPolicy(self._workspace, pending), wait_for_lock=wait_for_lock
         )
 
     def _backup(self) -> WorkspaceBackup:
@@ -349,7 +349,7 @@ class Sandbox:
     def _outside_access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> OutsideAccess:
         permissions = replace(self.permissions, writable=(*self.permissions.writable, *writable))
         outside = [path for path in files if not path.is_relative_to(self._workspace.root)]
-        return find_outside_access(permissions, self._own_folders, layered=self._layered, files=outside)
+        return find_outside_access(permissions, self._own_folders, can_overlay_caches=self._layered, files=outside)
 
     def _command_variables(
         self, may: OutsideAccess, made: str, environment: Mapping[str, str], *, bytecode: bool
@@ -370,7 +370,7 @@ class Sandbox:
         return variables
 
     def _confined_variables(self, folders: OverlayFolders, environment: Mapping[str, str]) -> dict[str, str]:
-        without_layers = find_outside_access(self.permissions, self._own_folders, layered=False)
+        without_layers = find_outside_access(self.permissions, self._own_folders, can_overlay_caches=False)
         variables = self._command_variables(
             without_layers, str(folders.caches.new_caches_folder), environment, bytecode=True
         )

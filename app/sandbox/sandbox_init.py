@@ -511,7 +511,9 @@ def _install_filter(watcher: "socket") -> None:
 
     # Without Landlock the command can change files directly, so filtering calls on files is useless.
     listener = syscall_filter.install_syscall_filter(
-        sockets=_filters[0], files=bool(_landlock_versions), starts=not os.geteuid()
+        allow_unix_sockets=_filters[0],
+        notify_file_changes=bool(_landlock_versions),
+        notify_process_starts=not os.geteuid(),
     )
     right = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
     watcher.sendmsg([b"x"], [right])

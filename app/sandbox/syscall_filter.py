@@ -89,13 +89,15 @@ _CHILD_ENDED, _RESTARTS = 17, 0x10000000
 """SIGCHLD, and SA_RESTART of sigaction(2)."""
 
 
-def install_syscall_filter(*, sockets: bool, files: bool, starts: bool) -> int:
+def install_syscall_filter(
+    *, allow_unix_sockets: bool, notify_file_changes: bool, notify_process_starts: bool
+) -> int:
     """Install a permanent seccomp filter for this process and its descendants; return its listener's descriptor.
 
     Args:
-        sockets: Whether Unix sockets can be used.
-        files: Whether changes of permissions, owners and times are handed over.
-        starts: Whether starts of processes and threads are handed over.
+        allow_unix_sockets: Whether Unix sockets can be used.
+        notify_file_changes: Whether changes of permissions, owners and times are handed over.
+        notify_process_starts: Whether starts of processes and threads are handed over.
 
     Returns:
         The descriptor to receive and answer the calls that are handed over.
@@ -105,7 +107,9 @@ def install_syscall_filter(*, sockets: bool, files: bool, starts: bool) -> int:
             the kernel allows only one.
     """
     column, architecture, number = _MACHINE_NUMBERS[os.uname().machine]
-    program = _make_filter_program(column, architecture, sockets=sockets, files=files, starts=starts)
+    program = _make_filter_program(
+        column, architecture, sockets=allow_unix_sockets, files=notify_file_changes, starts=notify_process_starts
+    )
     code = b"".join(struct.pack("=HBBI", *each) for each in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     whole = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(buffer)))
@@ -390,6 +394,6 @@ if __name__ == "__main__":
     sys.exit(
         0
         if os.uname().machine in _MACHINE_NUMBERS
-        and install_syscall_filter(sockets=False, files=True, starts=True) > 0
+        and install_syscall_filter(allow_unix_sockets=False, notify_file_changes=True, notify_process_starts=True) > 0
         else 1
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from app.sandbox.captured_changes import ChangedPathWithSize, CommandFileChanges, PathChange, PendingFiles
 from app.sandbox.confinement import ChangedByCommandAndOtherProgram
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, stat_or_none, write_file_or_link
-from app.sandbox.path_policy import PathPolicy, list_folder
+from app.sandbox.path_policy import StagingPathPolicy, list_folder
 from app.workspace.reading import read_regular_file
 
 _OPAQUE_ATTRIBUTE = "user.overlay.opaque"
@@ -52,7 +52,7 @@ class UpperLayer:
                 place.chmod(stat.S_IMODE(mode))
         self.filled_at = self._folder.stat().st_ctime_ns
 
-    def find_changes(self, policy: PathPolicy) -> CommandFileChanges:
+    def find_changes(self, policy: StagingPathPolicy) -> CommandFileChanges:
         """Return the changes that the command has made, reading as few contents as possible. Raises OSError."""
         scan = _LayerScan(self._root, self._folder, self._pending, policy)
         scan.folder("", hidden=False, ignored=False)
@@ -120,7 +120,7 @@ class UpperLayer:
 class _LayerScan:
     """Walks the layer once and collects the changes."""
 
-    def __init__(self, root: Path, folder: Path, pending: PendingFiles, policy: PathPolicy) -> None:
+    def __init__(self, root: Path, folder: Path, pending: PendingFiles, policy: StagingPathPolicy) -> None:
         self._root = root
         self._folder = folder
         self._pending = pending

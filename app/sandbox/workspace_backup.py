@@ -40,7 +40,7 @@ from app.sandbox.files_and_links import (
 from app.sandbox.path_policy import (
     GIT_FOLDER,
     GIT_OBJECTS_FOLDER,
-    PathPolicy,
+    StagingPathPolicy,
     StatFingerprint,
     count_changed_ignored_files,
     stat_fingerprint,
@@ -136,7 +136,7 @@ class WorkspaceBackup(Struct):
                 return
         raise InPlaceCommandAlreadyRunning
 
-    def back_up_and_write_pending(self, policy: PathPolicy, pending: PendingFiles) -> None:
+    def back_up_and_write_pending(self, policy: StagingPathPolicy, pending: PendingFiles) -> None:
         """Copy new files, create the marker file, and write pending changes to the workspace.
 
         Raises:
@@ -178,7 +178,7 @@ class WorkspaceBackup(Struct):
         _write_pending(pending, self.root)
         self._found = dict(walk_watched_entries(self.root, policy, self._locked, self._ignored)) if pending else now
 
-    def find_changes(self, policy: PathPolicy) -> CommandFileChanges:
+    def find_changes(self, policy: StagingPathPolicy) -> CommandFileChanges:
         """Return the changes that the command has made. Raises OSError."""
         now = self._current_stats(policy)
         touched: list[ChangedPathWithSize] = []
@@ -216,7 +216,7 @@ class WorkspaceBackup(Struct):
         """Return one of the changes with its contents. Raises OSError."""
         return PathChange(path, self._content_before(path, limit), read_file_or_link(self.root / path, limit))
 
-    def restore_files(self, policy: PathPolicy) -> int:
+    def restore_files(self, policy: StagingPathPolicy) -> int:
         """Restore all files; return how many had changed. Raises OSError."""
         if not self.marker_file.exists():
             # The backup is incomplete and no command has run: copies of an earlier command may be out of date.
@@ -254,17 +254,19 @@ class WorkspaceBackup(Struct):
         self.marker_file.unlink(missing_ok=True)
         return count
 
-    def _current_stats(self, policy: PathPolicy) -> dict[str, StatFingerprint]:
+    def _current_stats(self, policy: StagingPathPolicy) -> dict[str, StatFingerprint]:
         """Return the stat of every path now, also in folders that the command made unreadable. Raises OSError."""
         if self._mode:
             set_mode(self.root, self._mode)
         return dict(walk_watched_entries(self.root, policy, self._locked, self._ignored, unlock=True))
 
-    def restore_after_crash(self, policy_with: Callable[[PendingFiles], PathPolicy], *, wait_for_lock: bool) -> str:
+    def restore_after_crash(
+        self, policy_with: Callable[[PendingFiles], StagingPathPolicy], *, wait_for_lock: bool
+    ) -> str:
         """Restore the files after a command that was killed together with signoff.
 
         Args:
-            policy_with: Makes the `PathPolicy` for the changes that were pending then.
+            policy_with: Makes the `StagingPathPolicy` for the changes that were pending then.
             wait_for_lock: Wait for a command that is just ending.
 
         Returns:

@@ -32,20 +32,22 @@ class PruneReport(Struct, frozen=True):
     """Bytes of the deleted contents."""
 
 
-def prune_workspace(database: Database, workspace: str, before: float) -> PruneReport:
+def prune_workspace(database: Database, workspace: str, unused_since: float) -> PruneReport:
     """Delete old sessions and decided proposals of a workspace, and contents that nothing uses; return counts.
 
     Args:
-        before: Unix time; data that was used since then is kept.
+        unused_since: Unix time; data that was used since then is kept.
 
     Raises:
         StorageError: the database cannot be written; nothing was deleted then.
     """
     with database.transaction() as connection:
-        sessions = [session_id for (session_id,) in connection.execute(_SELECT_OLD_SESSIONS, (workspace, before))]
+        sessions = [
+            session_id for (session_id,) in connection.execute(_SELECT_OLD_SESSIONS, (workspace, unused_since))
+        ]
         session_search.remove_sessions_from_search_index(connection, sessions)
         connection.executemany("DELETE FROM sessions WHERE id = ?", [(session_id,) for session_id in sessions])
-        rows = connection.execute(_SELECT_OLD_PROPOSALS, (workspace, before, before)).fetchall()
+        rows = connection.execute(_SELECT_OLD_PROPOSALS, (workspace, unused_since, unused_since)).fetchall()
         numbers, names = (
             [(workspace, number) for (number,) in rows],
             [(workspace, f"P{number}") for (number,) in rows],

@@ -242,7 +242,7 @@ class SqliteProposalStore:
             written,
             git_id,
             who=self._read_user_name(),
-            after=last_link,
+            chain_end=last_link,
             time=time.time(),
         )
         append_record_chain_entry(connection, self._workspace, entry)

@@ -282,7 +282,7 @@ def walk_files(
     is_cancelled: Callable[[], bool],
     is_closed: Callable[[], bool],
     *,
-    folders: bool = False,
+    folders_instead_of_files: bool = False,
 ) -> Iterator[str]:
     """Yield the sorted paths of all files (or folders) below a folder that no ignore rule excludes.
 
@@ -292,7 +292,7 @@ def walk_files(
         is_off_limits: Returns whether a path is off limits.
         is_cancelled: Called at every entry; once it returns True, the walk ends.
         is_closed: Called at every entry; once it returns True, the walk raises WorkspaceClosedDuringWalk.
-        folders: Yield the folders instead of the files.
+        folders_instead_of_files: Yield the folders instead of the files.
     """
     parent = start_folder.rpartition("/")[0]
     rules_above = ignore_rules_for_folder(root, parent) if start_folder else read_ignore_rules_above_workspace(root)
@@ -304,7 +304,7 @@ def walk_files(
             for path, rules in stack[-1]:
                 if is_cancelled():
                     return
-                if (rules is not None) is folders:
+                if (rules is not None) is folders_instead_of_files:
                     yield path
                 if rules is not None:
                     stack.append(scan.read_entries(path, rules))
@@ -392,14 +392,14 @@ def _read_folder_rules(
     return tuple(files)
 
 
-def read_ignore_file_text(path: str | Path, folder: int | None = None) -> str:
+def read_ignore_file_text(path: str | Path, folder_descriptor: int | None = None) -> str:
     """Return the text of an ignore file; empty for a link or a special file, as in git.
 
     Args:
-        path: The file, or its name in `folder`.
+        path: The file, or its name in `folder_descriptor`.
     """
     try:
-        content, _ = read_regular_file(path, _MAX_IGNORE_FILE_BYTES, folder=folder, head=True)
+        content, _ = read_regular_file(path, _MAX_IGNORE_FILE_BYTES, folder=folder_descriptor, head=True)
     except OSError:
         return ""
     return content.decode("utf-8-sig", "surrogateescape")

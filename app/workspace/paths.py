@@ -271,7 +271,13 @@ class Workspace:
         from app.workspace.ignore import walk_files
 
         return walk_files(
-            self.root, "", lambda link: False, self.is_off_limits, bool, self._closed.is_set, folders=True
+            self.root,
+            "",
+            lambda link: False,
+            self.is_off_limits,
+            bool,
+            self._closed.is_set,
+            folders_instead_of_files=True,
         )
 
     def is_off_limits(self, relative: str) -> bool:

@@ -110,7 +110,7 @@ def test_sdk_loading_blocks_the_event_loop_only_briefly() -> None:
 import asyncio, time
 from app.llm.sdk import start_loading_sdk
 async def main():
-    worst, future, begun = 0.0, start_loading_sdk(encrypted=False), time.perf_counter()
+    worst, future, begun = 0.0, start_loading_sdk(needs_certificates=False), time.perf_counter()
     while not future.done():
         before = time.perf_counter()
         await asyncio.sleep(0.001)

@@ -53,7 +53,7 @@ async def run(on: ServerSession, code: str) -> str:
 
 HABITS = {
     "dies": ("os._exit(3)", "exit code 3"),
-    "is killed": ("import signal; os.kill(os.getpid(), signal.SIGKILL)", "signal 9"),
+    "is killed": ("import signal; os.kill(os.getpid(), signal.SIGKILL)", "signal SIGKILL"),
     "hangs": ("time.sleep(3600)", "its time limit"),
     "stops listening": ("sys.stdin.close(); os.close(0); time.sleep(3600)", "its time limit"),
     "closes its output": ("os.close(1); time.sleep(3600)", "can't be used"),

@@ -54,7 +54,9 @@ class Home:
         self, own: dict[str, McpServerTable] | None = None, of_workspace: Collection[str] = ()
     ) -> ConfiguredServers:
         home = {"HOME": str(self.folder)}
-        return find_configured_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
+        return find_configured_servers(
+            own or {}, Workspace(self.root), self.store, home, workspace_table_names=of_workspace
+        )
 
     def names(self, **own: McpServerTable) -> list[str]:
         return [each.name for each in self.known(own).definitions]

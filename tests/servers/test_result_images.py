@@ -57,7 +57,7 @@ async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer,
         # An image that no session refers to is pruned; the proposals refer to this one.
         with on.host.runtime.database.transaction() as connection:
             connection.execute("UPDATE blobs SET added = 0")
-        prune_workspace(on.host.runtime.database, on.host.runtime.name, before=0.0)
+        prune_workspace(on.host.runtime.database, on.host.runtime.name, unused_since=0.0)
         assert on.host.runtime.proposals.read_blob(image.sha256) == PICTURE
 
 

@@ -73,7 +73,9 @@ async def test_local_models_are_offered(tmp_path: Path, server: WireServer, monk
     monkeypatch.setattr(endpoint_doctor, "USUAL_PORTS", (port,))
     # A busy machine may not answer within the half second that the screen waits.
     monkeypatch.setattr(
-        endpoint_doctor, "find_local_servers", partial(endpoint_doctor.find_local_servers, patience=MAX_WAIT_SECONDS)
+        endpoint_doctor,
+        "find_local_servers",
+        partial(endpoint_doctor.find_local_servers, max_wait_seconds=MAX_WAIT_SECONDS),
     )
     async with running(tmp_path) as run:
         await run.screen("ModelSetupScreen")

@@ -131,7 +131,7 @@ async def test_any_model_name_is_stored_unchanged(tmp_path: Path, server: WireSe
             assert tomllib.loads(file.read_text())["models"][name] == {"reasoning_effort": "none"}
             assert "\x1b" not in run.text and "owned" not in run.app.title
             await run.screen("Workbench", "escape")
-    settings = load_configuration(user_file=file, project=b"", flags={}, environment={}).settings
+    settings = load_configuration(user_file=file, workspace_file_content=b"", flags={}, environment={}).settings
     assert {name: model.reasoning_effort for name, model in settings.models.items()} == dict.fromkeys(names, "none")
 
 

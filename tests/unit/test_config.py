@@ -73,7 +73,7 @@ def merged(
     project: bytes = b"", user_file: Path = Path("/nowhere"), *, trusted: bool = False, **environment: str
 ) -> Configuration:
     return load_configuration(
-        user_file=user_file, project=project, flags={}, environment=environment, trusted=trusted
+        user_file=user_file, workspace_file_content=project, flags={}, environment=environment, trusted=trusted
     )
 
 
@@ -276,7 +276,9 @@ def test_values_of_the_environment_win_and_invalid_ones_are_named_but_not_shown(
     assert api_key is not None and api_key.get_secret_value() == "secret"
     for name in ENVIRONMENT:
         with pytest.raises(ConfigError, match=f"{name} in the environment is not UTF-8"):
-            load_configuration(user_file=Path("/nowhere"), project=b"", flags={}, environment={name: "\udcff"})
+            load_configuration(
+                user_file=Path("/nowhere"), workspace_file_content=b"", flags={}, environment={name: "\udcff"}
+            )
     for key in ("schl\u00fcssel", "two\nlines", "a\x1b[2J"):
         with pytest.raises(ConfigError, match="one line of ASCII") as refused:
             merged(OPENAI_API_KEY=key)

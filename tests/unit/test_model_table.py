@@ -46,7 +46,9 @@ def merged(
     file = tmp_path / "config.toml"
     file.write_text(users)
     flags = {"reasoning_effort": effort or None}
-    return load_configuration(user_file=file, project=project.encode(), flags=flags, environment={}, trusted=trusted)
+    return load_configuration(
+        user_file=file, workspace_file_content=project.encode(), flags=flags, environment={}, trusted=trusted
+    )
 
 
 def of(settings: Settings, model: str) -> Settings:
@@ -146,7 +148,9 @@ ANTHROPIC, OPENAI = "https://api.anthropic.com", "https://api.openai.com/v1"
 
 
 def settings(**environment: str) -> Settings:
-    return load_configuration(user_file=Path("/nowhere"), project=b"", flags={}, environment=environment).settings
+    return load_configuration(
+        user_file=Path("/nowhere"), workspace_file_content=b"", flags={}, environment=environment
+    ).settings
 
 
 def key(given: Settings) -> str:

@@ -45,7 +45,7 @@ async def test_the_kind_of_a_local_server_is_recognised(
     server: WireServer, kind: str, answers: dict[str, Any], chunked: bool
 ) -> None:
     play(server, answers, chunked=chunked)
-    found = await find_local_servers([server.port], patience=20)
+    found = await find_local_servers([server.port], max_wait_seconds=20)
     assert found == [LocalModelServer(kind, server.base_url, ("qwen:7b",))]
 
 
@@ -54,9 +54,9 @@ async def test_other_servers_are_not_taken_for_model_servers(server: WireServer)
     answers: tuple[Any, ...] = ("<html>", {"data": "no"}, [], json.dumps({"models": []}), "[" * 50_000)
     for answer in answers:
         play(server, {"/v1/models": answer})
-        assert await find_local_servers([server.port], patience=20) == []
+        assert await find_local_servers([server.port], max_wait_seconds=20) == []
     server.route("/v1/models", document(listing("vllm", "a"), status=503))
-    assert await find_local_servers([server.port], patience=20) == []
+    assert await find_local_servers([server.port], max_wait_seconds=20) == []
 
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.1 200 OK\r\n\r\n{nope", b"HTTP", b"", None])
@@ -76,7 +76,7 @@ async def test_a_server_with_only_a_model_list_has_an_unknown_kind(greeting: byt
     listening = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with listening:
         port = listening.sockets[0].getsockname()[1]
-        found = await find_local_servers([port], patience=20)
+        found = await find_local_servers([port], max_wait_seconds=20)
     assert found == [LocalModelServer("unknown", f"http://127.0.0.1:{port}/v1", ("a",))]
 
 
@@ -85,7 +85,7 @@ async def test_a_server_with_only_a_model_list_has_an_unknown_kind(greeting: byt
 async def test_endless_chunk_headers_do_not_block_the_discovery(server: WireServer, chunks: bytes) -> None:
     body = Reply((chunks,), headers={"transfer-encoding": "chunked"}, content_type="application/json", chunked=False)
     server.route("/v1/models", body)
-    assert await find_local_servers([server.port], patience=15) == []
+    assert await find_local_servers([server.port], max_wait_seconds=15) == []
 
 
 async def test_all_ports_are_asked_at_once_and_a_silent_one_times_out() -> None:
@@ -95,6 +95,6 @@ async def test_all_ports_are_asked_at_once_and_a_silent_one_times_out() -> None:
         servers[1].route("/v1/models", stream(STALL))
         play(servers[2], {"/v1/models": listing("llamacpp", "b")})
         ports = [9, *(server.port for server in servers)]
-        found = await find_local_servers(ports, patience=2)
+        found = await find_local_servers(ports, max_wait_seconds=2)
         assert [server.models for server in found] == [("a",), ("b",)]
         assert await servers[1].visits[0].left()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.agent.executor import CallEventWriter, Executor
-from app.agent.gate import GatePolicy, StagingGate
+from app.agent.gate import GatePolicy, ToolCallGate
 from app.agent.limits import CostAndTimeMeter, SessionLimits, TurnBudget
 from app.agent.updates import CommandOutputStreamed, PermissionRequested
 from app.concurrency import Interrupter
@@ -66,8 +66,8 @@ def executor(
     )
 
 
-def closed_gate() -> StagingGate:
-    gate = StagingGate(GatePolicy())
+def closed_gate() -> ToolCallGate:
+    gate = ToolCallGate(GatePolicy())
     gate.apply(ProposalStaged(proposal="P1", summary="", files=(), calls=()))
     return gate
 
@@ -82,10 +82,10 @@ def response(*calls: tuple[str, dict[str, Any]], invalid: str = "") -> Assistant
 
 
 async def run(
-    on: Bench, message: AssistantMessage, *tools: Tool, gate: StagingGate | None = None, **options: Any
+    on: Bench, message: AssistantMessage, *tools: Tool, gate: ToolCallGate | None = None, **options: Any
 ) -> None:
     await executor(on, *tools, **options).run_calls(
-        message, Interrupter(), gate or StagingGate(GatePolicy()), UNLIMITED
+        message, Interrupter(), gate or ToolCallGate(GatePolicy()), UNLIMITED
     )
 
 
@@ -283,7 +283,7 @@ async def test_a_command_is_on_disk_before_it_runs(on: Bench) -> None:
 
     running = executor(on, publish=look)
     await running.run_calls(
-        response(*reads, ("run_command", {"command": "echo a"})), Interrupter(), StagingGate(GatePolicy()), UNLIMITED
+        response(*reads, ("run_command", {"command": "echo a"})), Interrupter(), ToolCallGate(GatePolicy()), UNLIMITED
     )
     assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]
 

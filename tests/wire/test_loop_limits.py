@@ -369,5 +369,7 @@ def test_a_time_limit_has_a_common_notation_or_is_an_error_that_names_the_settin
 
 def test_a_workspace_cannot_set_limits(tmp_path: Path) -> None:
     limits = b"max_cost = 100\nmax_time = '9h'\n"
-    found = load_configuration(user_file=tmp_path / "none", project=limits, flags={}, environment={}, trusted=True)
+    found = load_configuration(
+        user_file=tmp_path / "none", workspace_file_content=limits, flags={}, environment={}, trusted=True
+    )
     assert found.ignored == ("max_cost", "max_time") and found.settings.max_cost is None == Settings().max_time

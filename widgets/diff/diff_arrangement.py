@@ -274,28 +274,35 @@ def arrange_diffs(
     notes_above: Sequence[NoteRow] = (),
     comments: Sequence[DiffComment] = (),
     hidden_space: HiddenWhitespace | None = None,
-    notes: Mapping[int, Sequence[NoteRow]] | None = None,
-    measure: Callable[[Row], int],
+    notes_by_file: Mapping[int, Sequence[NoteRow]] | None = None,
+    count_terminal_lines: Callable[[Row], int],
     fits: Callable[[RowSegment], bool] | None = None,
 ) -> DiffLayout:
     """Return the layout of a change; it has no rows before `DiffLayout.lay_out_more` is called.
 
     Args:
         notes_above: Notes above the first file.
-        notes: Notes under the headings of files, by the index of the file.
-        measure: Returns the number of terminal lines of a row. It is called for notes and comments, and for lines of
-            source only if these wrap.
+        notes_by_file: Notes under the headings of files, by the index of the file.
+        count_terminal_lines: Returns the number of terminal lines of a row. It is called for notes and comments, and
+            for lines of source only if these wrap.
         fits: Returns whether every line of a source segment fits on one terminal line; None if lines do not wrap.
             Only segments that do not fit are measured row by row.
     """
     builder = _SegmentBuilder(
-        diffs, fold_state, _CommentsByLine(comments), measure, hidden_space or HiddenWhitespace(), notes or {}
+        diffs,
+        fold_state,
+        _CommentsByLine(comments),
+        count_terminal_lines,
+        hidden_space or HiddenWhitespace(),
+        notes_by_file or {},
     )
     head = [builder.note_segment(note, -1) for note in notes_above]
     if notes_above and diffs:
         head.append(SingleRowSegment(BlankRowBetweenFiles(-1), -1))
     change = builder.segments()
-    return DiffLayout(chain(head, change if fits is None else _measure_wrapped_segments(change, measure, fits)))
+    return DiffLayout(
+        chain(head, change if fits is None else _measure_wrapped_segments(change, count_terminal_lines, fits))
+    )
 
 
 def _measure_wrapped_segments(

@@ -163,8 +163,8 @@ class DiffModel:
             notes_above=(*self._change_notes, *self.notes),
             comments=self.comments,
             hidden_space=self.active_hidden_space,
-            notes=self.active_hidden_space.notes(self.diffs, self.space_key),
-            measure=context.height_of,
+            notes_by_file=self.active_hidden_space.notes(self.diffs, self.space_key),
+            count_terminal_lines=context.height_of,
             fits=context.all_fit_on_one_row if self.wrap else None,
         )
         # Lay out the visible rows first; then continue for a short time, which completes short changes.

@@ -30,10 +30,10 @@ StyledRun = tuple[int, int, str, int]
 """(start, end, class of the stretch or empty, marks as bits)."""
 
 
-def clip_stretches(stretches: Sequence[StyledStretch], first: int, last: int) -> list[StyledStretch]:
+def clip_stretches(stretches: Sequence[StyledStretch], first: int, stop: int) -> list[StyledStretch]:
     """Return the stretches between two characters."""
     return [
-        (max(begin, first), min(end, last), name) for begin, end, name in stretches if begin < last and end > first
+        (max(begin, first), min(end, stop), name) for begin, end, name in stretches if begin < stop and end > first
     ]
 
 

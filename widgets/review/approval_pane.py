@@ -365,7 +365,7 @@ class ApprovalPane(Column):
         if any(result.stale or result.has_coverage_gap for result in checks.results):
             return None
         max_cells = min(width // _CHECKS_WIDTH_DIVISOR, _MAX_CHECKS_CELLS)
-        lines = check_lines(state, proposal, key, max_cells, keys=False)
+        lines = check_lines(state, proposal, key, max_cells, show_keys=False)
         return lines[0] if len(lines) == 1 and lines[0].cell_length <= max_cells else None
 
     def fit_height(self, height: int) -> None:

@@ -89,7 +89,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close_thread", "Close"),
         *make_key_bindings_of_scopes("review"),
-        *make_key_bindings_of_scopes("diff", delegate="in_diff"),
+        *make_key_bindings_of_scopes("diff", wrapper_action="in_diff"),
     ]
 
     DEFAULT_CSS: ClassVar[str] = """

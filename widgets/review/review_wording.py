@@ -475,13 +475,13 @@ _CHECK_SIGNS = {
 
 
 def check_lines(
-    state: ReviewQueueState, proposal: str, key: KeyNameOf, width: int, *, keys: bool = True
+    state: ReviewQueueState, proposal_id: str, key: KeyNameOf, width: int, *, show_keys: bool = True
 ) -> list[Content]:
     """Return the check results and keys, like `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`; empty without checks.
 
     If the width is too small, passed checks are shortened first; then the keys move to another line.
     """
-    checks, checked = state.checks.get(proposal), state.get(proposal)
+    checks, checked = state.checks.get(proposal_id), state.get(proposal_id)
     if checks is None or (checked and state.hunk_exclusions.approval_selection(checked).is_empty):
         return []
     if checks.why_not:
@@ -491,13 +491,13 @@ def check_lines(
     # New failures come first, so that they are never cut.
     results = sorted(checks.results, key=lambda result: (not result.has_new_failure, result.outcome is None))
     chips = []
-    if keys and checks.is_running:
+    if show_keys and checks.is_running:
         chips.append(make_chip(key, "run_checks", "end", "$foreground 40%"))
-    if keys and checks.new_failures:
+    if show_keys and checks.new_failures:
         chips.append(make_chip(key, "send_findings", "send", "$primary"))
-    elif keys and checks.has_uncovered_lines:
+    elif show_keys and checks.has_uncovered_lines:
         chips.append(make_chip(key, "send_findings", "as feedback", "$foreground 40%"))
-    if keys and any(result.outcome is not None for result in results):
+    if show_keys and any(result.outcome is not None for result in results):
         chips.append(make_chip(key, "show_checks", "log", "$foreground 40%"))
     full, brief = ([_check_result(result, key, brief=brief) for result in results] for brief in (False, True))
     gap = Content(_KEY_GAP)

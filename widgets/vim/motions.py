@@ -191,7 +191,7 @@ def _move_by_words(text: str, at: int, command: VimCommand) -> MotionTarget | No
     if name in "wW":
         if command.operator == "c" and at < line_end(text, at) and not text[at].isspace():
             for number in range(command.times):
-                at = word_end(text, at, big_word, stay=not number)
+                at = word_end(text, at, big_word, count_current=not number)
             return MotionTarget(at, "inclusive")
         at = next_word(text, at, big_word, command.times, within_line=operates)
         at = at if operates else clamp_cursor(text, at)

@@ -65,12 +65,12 @@ def _character_class_at(text: str, at: int, big_word: bool) -> int:
     return character_class(text[at], big_word) if at < len(text) else 0
 
 
-def word_end(text: str, at: int, big_word: bool, *, stay: bool = False) -> int:
-    """Return the end of this or the next word; with `stay`, the current position counts."""
+def word_end(text: str, at: int, big_word: bool, *, count_current: bool = False) -> int:
+    """Return the end of this or the next word; with `count_current`, the current position counts."""
     size = len(text)
     here = _character_class_at(text, at, big_word)
     at += 1
-    if not (stay and here and _character_class_at(text, at, big_word) != here):
+    if not (count_current and here and _character_class_at(text, at, big_word) != here):
         while at < size and not character_class(text[at], big_word):
             at += 1
         if at >= size:

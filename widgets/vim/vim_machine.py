@@ -65,12 +65,12 @@ def put_register(text: str, at: int, register: VimRegister, times: int, *, after
     return new, clamp_cursor(new, at if "\n" in register.text else at + len(block) - 1)
 
 
-def join_lines(text: str, at: int, lines: int) -> TextAndCursor | None:
+def join_lines(text: str, at: int, line_count: int) -> TextAndCursor | None:
     """Return the text with the line and the lines below joined, and the cursor; None if there is no line below."""
     end = line_end(text, at)
     if end == len(text):
         return None
-    for _ in range(max(1, lines - 1)):
+    for _ in range(max(1, line_count - 1)):
         following = line_end(text, line_start(text, end))
         if following == len(text):
             break

@@ -63,7 +63,7 @@ class AblationPlan(Struct, frozen=True):
     tests: tuple[HunkThatChangesTests, ...]
 
 
-def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> AblationPlan:
+def plan_ablation(diffs: Sequence[FileDiff], chosen_hunk_ids: Collection[str]) -> AblationPlan:
     """Return the parts to leave out of the chosen hunks of a proposal; call it on a thread.
 
     Prose, lock files, generated files, and hunks that change only comments are not tried: no test can notice them.
@@ -75,7 +75,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
         hunks = [
             hunk
             for hunk in diff.change.hunks
-            if hunk.state is HunkState.PENDING and has_changed_lines(hunk) and hunk.id in chosen
+            if hunk.state is HunkState.PENDING and has_changed_lines(hunk) and hunk.id in chosen_hunk_ids
         ]
         if (
             not hunks

@@ -97,12 +97,12 @@ class SuiteOutcome(Struct, frozen=True):
         return bool(self.broken - before.broken) or (len(new) > 1 and self.named and not self.passed)
 
 
-def read_suite_outcome(outcome: CheckRunResult, report: bytes) -> SuiteOutcome:
+def read_suite_outcome(outcome: CheckRunResult, junit_xml: bytes) -> SuiteOutcome:
     """Return the test results of a run.
 
     Args:
         outcome: The outcome of the command.
-        report: The JUnit XML; empty if the run wrote none.
+        junit_xml: The JUnit XML; empty if the run wrote none.
     """
     if outcome.state is CheckState.BROKEN:
         return SuiteOutcome(False, problem=outcome.reason, seconds=outcome.seconds)
@@ -110,9 +110,9 @@ def read_suite_outcome(outcome: CheckRunResult, report: bytes) -> SuiteOutcome:
         words = f"no end after {outcome.seconds:.0f} s"
         return SuiteOutcome(False, problem=words, seconds=outcome.seconds)
     ok = outcome.state is CheckState.PASSED
-    if report:
+    if junit_xml:
         try:
-            return _parse_report(ok, report, outcome.seconds)
+            return _parse_report(ok, junit_xml, outcome.seconds)
         except ToolReportError:
             pass
     return _parse_output(ok, outcome)

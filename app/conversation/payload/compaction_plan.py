@@ -219,29 +219,29 @@ def is_nearly_full(used: int, window: int | None) -> bool:
 
 
 def compaction_budget_if_needed(
-    used: int, window: int | None, *, forced: bool = False, factor: float = 1.0
+    used_tokens: int, window_tokens: int | None, *, forced: bool = False, factor: float = 1.0
 ) -> CompactionBudget | None:
-    """Return the budget for shortening a payload of `used` tokens; None if it fits.
+    """Return the budget for shortening a payload of `used_tokens` tokens; None if it fits.
 
     Args:
         forced: shorten it even if it seems to fit: the server reported a full context, or the user requests it.
     """
-    if not forced and not is_nearly_full(used, window):
+    if not forced and not is_nearly_full(used_tokens, window_tokens):
         return None
-    target = int(_FORCED_TARGET_SHARE * used)
-    if window is not None:
-        target = min(target, int(_TARGET_SHARE * window)) if forced else int(_TARGET_SHARE * window)
-    return CompactionBudget(used, target, window, factor)
+    target = int(_FORCED_TARGET_SHARE * used_tokens)
+    if window_tokens is not None:
+        target = min(target, int(_TARGET_SHARE * window_tokens)) if forced else int(_TARGET_SHARE * window_tokens)
+    return CompactionBudget(used_tokens, target, window_tokens, factor)
 
 
 def plan_next_compaction_step(
-    events: Sequence[Event], budget: CompactionBudget, *, summarise: bool = True
+    events: Sequence[Event], budget: CompactionBudget, *, can_summarise: bool = True
 ) -> PruneStep | SummariseStep | DropHistoryStep | None:
     """Return the next step towards the budget; None if the budget is met or no step is worthwhile.
 
     Args:
         budget: its `used` must be measured again after each step.
-        summarise: False if the model could not write a summary; the same part is then cut without one.
+        can_summarise: False if the model could not write a summary; the same part is then cut without one.
     """
     if budget.used <= budget.target:
         return None
@@ -250,7 +250,7 @@ def plan_next_compaction_step(
     step = (
         _plan_images(events[costs.start : last_response], costs, budget)
         or _plan_pruning(events, costs, budget)
-        or _plan_cut(events, costs, budget, _TAIL_SHARE, summarise=summarise)
+        or _plan_cut(events, costs, budget, _TAIL_SHARE, summarise=can_summarise)
     )
     if step is not None or not _is_over_window(budget):
         return step

@@ -11,7 +11,7 @@ from app.conversation.events import AssistantMessage, ToolCall
 from app.conversation.payload.history import History, HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
 from app.conversation.payload.projection import make_request_items
 from app.conversation.payload.tool_calls import CallRecord, WireIds
-from app.llm.capabilities.template_check import ChatTemplateTrial
+from app.llm.capabilities.template_check import ChatTemplateProbe
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import wire_for
@@ -35,7 +35,7 @@ GATE = "Wait for approval. The mark is violet curlew."
 WORDS = "Look at the next file, marked golden thrush."
 
 
-def make_chat_template_trials(profile: EndpointProfile) -> list[ChatTemplateTrial]:
+def make_chat_template_trials(profile: EndpointProfile) -> list[ChatTemplateProbe]:
     """Return short conversations that test a server's chat template, in the form that the profile requires."""
     ids = WireIds(profile.tool_id)
     make_tool_response = partial(_make_tool_response, ids)
@@ -66,8 +66,8 @@ def _make_tool_response(ids: WireIds, text: str, *numbers: int) -> ModelResponse
     return ModelResponse(text, AssistantMessage(text=text, calls=tuple(calls)), records)
 
 
-def _make_trial(profile: EndpointProfile, items: list[HistoryItem], *marks: str) -> ChatTemplateTrial:
+def _make_trial(profile: EndpointProfile, items: list[HistoryItem], *marks: str) -> ChatTemplateProbe:
     history = History(items, [GATE], frozenset())
     wire = wire_for(profile)
     messages, system = wire.make_messages(make_request_items(history, PROMPT, profile, "", ""), profile)
-    return ChatTemplateTrial(Payload(messages, [_TOOL], "none", system=system), (*marks, WORDS, GATE))
+    return ChatTemplateProbe(Payload(messages, [_TOOL], "none", system=system), (*marks, WORDS, GATE))

@@ -89,7 +89,7 @@ class HookTerminated(BaseException):
     """The hook got SIGTERM, from the agent or the system."""
 
 
-def run_hook(arguments: Sequence[str], agent: HookAnswerChannel) -> int:
+def run_hook(arguments: Sequence[str], channel: HookAnswerChannel) -> int:
     """Answer one call and return the exit code; never raises."""
     gc.set_threshold(_COLLECTION_THRESHOLD)
     text = b""
@@ -102,7 +102,7 @@ def run_hook(arguments: Sequence[str], agent: HookAnswerChannel) -> int:
         if beside_calls:
             # A failure is harmless here. A denial before a prompt would discard the user's prompt, and one after a
             # turn would make the agent continue.
-            agent.allow_on_failure()
+            channel.allow_on_failure()
         if len(text) > MAX_CALL_BYTES:
             _discard_input()
             raise ValueError(
@@ -111,11 +111,11 @@ def run_hook(arguments: Sequence[str], agent: HookAnswerChannel) -> int:
         call = parse_call(name, text)
         if call.event in AFTER_TOOL_EVENTS:
             beside_calls = True
-            agent.allow_on_failure()
-        _answer_call(call, workspace, options, agent)
+            channel.allow_on_failure()
+        _answer_call(call, workspace, options, channel)
     except SystemExit as answered:  # by argparse: help, or invalid arguments
         if not answered.code:
-            agent.answer(b"")
+            channel.answer(b"")
         return DENIED_EXIT_CODE if answered.code else 0
     except BaseException as error:
         if beside_calls:

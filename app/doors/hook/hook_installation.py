@@ -232,36 +232,42 @@ def make_hook_command(agent: ExternalAgent, options: HookOptions) -> str:
     return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENY_ON_FAILURE}"
 
 
-def find_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
+def find_hook(agent: ExternalAgent, settings_text: str) -> InstalledHook | None:
     """Return signoff's hook as the settings have it; None if there is none. Raises UnreadableSettings."""
     if agent.form == "plugin":
-        line = parse_plugin_command(text)
+        line = parse_plugin_command(settings_text)
         plugin = InstalledHook(line, math.inf, "", True)
         return (
-            plugin._replace(is_altered=text != render_hook_plugin(line, plugin.options.max_seconds)) if line else None
+            plugin._replace(is_altered=settings_text != render_hook_plugin(line, plugin.options.max_seconds))
+            if line
+            else None
         )
     if agent.form == "toml":
-        return _find_toml_hook(agent, text)
-    for _, group, hook in _find_signoff_hooks(agent, text, agent.before_tool):
-        found: Any = json_node_value(text, hook)
+        return _find_toml_hook(agent, settings_text)
+    for _, group, hook in _find_signoff_hooks(agent, settings_text, agent.before_tool):
+        found: Any = json_node_value(settings_text, hook)
         matcher: Any = (
-            json_node_value(text, _members_or_none(group)["matcher"]) if "matcher" in _members_or_none(group) else ""
+            json_node_value(settings_text, _members_or_none(group)["matcher"])
+            if "matcher" in _members_or_none(group)
+            else ""
         )
         given = found.get("timeout")
         limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
         missing = tuple(
-            event for event in _events_besides_calls(agent) if not any(_find_signoff_hooks(agent, text, event))
+            event
+            for event in _events_besides_calls(agent)
+            if not any(_find_signoff_hooks(agent, settings_text, event))
         )
         command = str(found["command"])
         return InstalledHook(command, limit, str(matcher), not found.get("async"), missing_events=missing)
     return None
 
 
-def add_hook(agent: ExternalAgent, text: str, options: HookOptions) -> str:
+def add_hook(agent: ExternalAgent, settings_text: str, options: HookOptions) -> str:
     """Return the settings with signoff's hook, which replaces an earlier one. Raises UnreadableSettings."""
     if agent.form == "plugin":
         return render_hook_plugin(make_hook_command(agent, options), options.max_seconds)
-    text = remove_hook(agent, text) if text.strip() else "{}\n"
+    settings_text = remove_hook(agent, settings_text) if settings_text.strip() else "{}\n"
     limit = _agent_limit_seconds(agent, options) * (1000 if agent.milliseconds else 1)
     before_tool = {
         "type": "command",
@@ -272,11 +278,11 @@ def add_hook(agent: ExternalAgent, text: str, options: HookOptions) -> str:
     # These hooks may fail: a denial before a prompt would discard the user's prompt, and one after a turn would make
     # the agent continue.
     beside = {"type": "command", "command": f"signoff hook {agent.name}"}
-    text = _insert_hook_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
+    settings_text = _insert_hook_group(settings_text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
     for event in _events_besides_calls(agent):
         matcher = {"matcher": "|".join(agent.searches)} if event == agent.after_tool else {}
-        text = _insert_hook_group(text, event, {**matcher, "hooks": [beside]})
-    return text
+        settings_text = _insert_hook_group(settings_text, event, {**matcher, "hooks": [beside]})
+    return settings_text
 
 
 def _events_besides_calls(agent: ExternalAgent) -> tuple[str, ...]:
@@ -285,21 +291,21 @@ def _events_besides_calls(agent: ExternalAgent) -> tuple[str, ...]:
     return tuple(filter(None, (agent.before_prompt, agent.after_turn, *reads)))
 
 
-def remove_hook(agent: ExternalAgent, text: str) -> str:
+def remove_hook(agent: ExternalAgent, settings_text: str) -> str:
     """Return the settings without signoff's hook and without emptied lists. Raises UnreadableSettings."""
     if agent.form == "plugin":
-        return "" if parse_plugin_command(text) else text
+        return "" if parse_plugin_command(settings_text) else settings_text
     for event in (agent.before_tool, *_events_besides_calls(agent)):
-        while found := next(_find_signoff_hooks(agent, text, event), None):
+        while found := next(_find_signoff_hooks(agent, settings_text, event), None):
             groups, group, hook = found
             hooks = _members_or_none(group)["hooks"]
             if hooks.items and len(hooks.items) > 1:
-                text = remove_json_child(text, hooks, hook)
+                settings_text = remove_json_child(settings_text, hooks, hook)
             elif groups.items and len(groups.items) > 1:
-                text = remove_json_child(text, groups, group)
+                settings_text = remove_json_child(settings_text, groups, group)
             else:
-                text = _remove_event(text, event)
-    return text
+                settings_text = _remove_event(settings_text, event)
+    return settings_text
 
 
 def render_toml_hooks(agent: ExternalAgent, options: HookOptions) -> str:

@@ -48,7 +48,7 @@ class HookCall(NamedTuple):
     """How the session was started: `startup`, `clear`, `resume`, `compact`; only at its start."""
 
 
-def parse_call(agent: str, text: str | bytes) -> HookCall:
+def parse_call(agent: str, payload: str | bytes) -> HookCall:
     """Parse the payload from standard input.
 
     Args:
@@ -57,7 +57,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     Raises:
         ValueError: It is not a payload of a known agent.
     """
-    data = json.loads(text)
+    data = json.loads(payload)
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
     event, session = _short_text(data, "hook_event_name"), _short_text(data, "session_id")
@@ -176,12 +176,12 @@ def edit_not_staged_answer(why: str) -> HookAnswer:
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
-def other_agents_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> HookAnswer:
+def other_agents_tool_answer(tool: str, hook_agent: str, tool_owner_title: str, tool_owner: str) -> HookAnswer:
     """Return the answer to a call of a tool that only another agent than the hook's has."""
     words = (
         f"Refused, and nothing of this call was done: signoff's hook for {hook_agent} was called, "
-        f"which has no {tool}; {title} writes with a tool of that name. "
-        f"Ask the user to run `signoff doors install {name}`."
+        f"which has no {tool}; {tool_owner_title} writes with a tool of that name. "
+        f"Ask the user to run `signoff doors install {tool_owner}`."
     )
     return HookAnswer("deny", words)
 

@@ -34,42 +34,42 @@ class ResponseAndPromptIds(NamedTuple):
     prompt: str = ""
 
 
-def find_claude_response(path: str, call: str) -> ResponseAndPromptIds:
+def find_claude_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the ids of the model response that contains a call, from a transcript of Claude Code."""
-    for line in reversed(_read_marked_lines(path, call)):
+    for line in reversed(_read_marked_lines(transcript_path, call_id)):
         message = line.get("message")
         if line.get("type") == "assistant" and isinstance(message, dict):
             blocks = message.get("content")
             if isinstance(blocks, list) and any(
-                isinstance(block, dict) and block.get("id") == call for block in blocks
+                isinstance(block, dict) and block.get("id") == call_id for block in blocks
             ):
                 return ResponseAndPromptIds(_text_field(message, "id"), _text_field(message, "model"))
     return ResponseAndPromptIds()
 
 
-def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
+def find_claude_attachments(transcript_path: str, files: Collection[str]) -> set[str]:
     """Return those of the files that Claude Code has attached to the conversation, for a mention or a selection.
 
     Args:
-        path: Path of the transcript.
+        transcript_path: Path of the transcript.
         files: Paths; only their file names are searched for.
     """
     attached = [
         json.dumps(line["attachment"], ensure_ascii=False)
-        for line in _read_marked_lines(path, '"attachment"', tail=_MAX_TAIL_BYTES)
+        for line in _read_marked_lines(transcript_path, '"attachment"', tail=_MAX_TAIL_BYTES)
         if isinstance(line.get("attachment"), dict)
         and line["attachment"].get("type") not in _ATTACHMENTS_WITHOUT_LINES
     ]
     return {file for file in files if any(file.rpartition("/")[2] in text for text in attached)}
 
 
-def find_codex_response(path: str, call: str) -> ResponseAndPromptIds:
+def find_codex_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the id of the response that contains a call, from a transcript of Codex: the id of its first call.
 
     Results are written after all calls of a response.
     """
     first = ""
-    for line in _read_marked_lines(path, "_call"):
+    for line in _read_marked_lines(transcript_path, "_call"):
         item = line.get("payload")
         if not isinstance(item, dict) or not isinstance(item.get("call_id"), str):
             continue
@@ -78,15 +78,15 @@ def find_codex_response(path: str, call: str) -> ResponseAndPromptIds:
             first = ""
         elif kind.endswith("_call"):
             first = first or item["call_id"]
-            if item["call_id"] == call:
+            if item["call_id"] == call_id:
                 return ResponseAndPromptIds(first)
     return ResponseAndPromptIds()
 
 
-def find_last_gemini_response(path: str, call: str) -> ResponseAndPromptIds:
+def find_last_gemini_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the ids of the last response and of the user's last prompt, from a transcript of Gemini CLI."""
     found = ResponseAndPromptIds()
-    for line in _read_marked_lines(path, '"type"'):
+    for line in _read_marked_lines(transcript_path, '"type"'):
         if line.get("type") == "gemini":
             found = found._replace(id=_text_field(line, "id"), model=_text_field(line, "model"))
         elif line.get("type") == "user" and "functionResponse" not in json.dumps(line.get("content")):
@@ -94,19 +94,19 @@ def find_last_gemini_response(path: str, call: str) -> ResponseAndPromptIds:
     return found
 
 
-def find_last_qwen_response(path: str, call: str) -> ResponseAndPromptIds:
+def find_last_qwen_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the id of the last response, from a transcript of Qwen Code, which sends prompt ids in the payload."""
     found = ResponseAndPromptIds()
-    for line in _read_marked_lines(path, '"type"'):
+    for line in _read_marked_lines(transcript_path, '"type"'):
         if line.get("type") == "assistant":
             found = ResponseAndPromptIds(_text_field(line, "uuid"), _text_field(line, "model"))
     return found
 
 
-def find_last_droid_response(path: str, call: str) -> ResponseAndPromptIds:
+def find_last_droid_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the ids of the last response and of the user's last prompt, from a transcript of Droid."""
     found = ResponseAndPromptIds()
-    for line in _read_marked_lines(path, '"message"'):
+    for line in _read_marked_lines(transcript_path, '"message"'):
         message = line.get("message")
         if line.get("type") != "message" or not isinstance(message, dict):
             continue

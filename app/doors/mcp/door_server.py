@@ -210,7 +210,7 @@ def identify_caller(
     client: dict[str, Any],
     meta: dict[str, Any],
     environment: Mapping[str, str] = os.environ,
-    parent: Callable[[], str] | None = None,
+    read_parent_name: Callable[[], str] | None = None,
 ) -> McpCaller:
     """Return the caller of a tool.
 
@@ -218,13 +218,17 @@ def identify_caller(
         client: `clientInfo` of the host.
         meta: The `_meta` of the call, in which stateless hosts send `clientInfo`, and Codex sends ids.
         environment: Variables, in which Claude Code passes its session id.
-        parent: Returns the name of the program that started the server, for a host that does not name itself.
+        read_parent_name: Returns the name of the program that started the server; for a host without a name.
     """
     said = meta.get(_CLIENT_KEY)
     name = _short_text(said if isinstance(said, dict) else client, "name")
     turn = meta.get(_CODEX_KEY)
     turn = turn if isinstance(turn, dict) else {}
-    agent = _AGENT_NAMES.get(name, name) if name not in _DEFAULT_CLIENT_NAMES else (parent or _parent_name)() or name
+    agent = (
+        _AGENT_NAMES.get(name, name)
+        if name not in _DEFAULT_CLIENT_NAMES
+        else (read_parent_name or _parent_name)() or name
+    )
     session = _short_text(turn, "session_id")
     if agent == "claude":
         session = _short_text({**environment}, "CLAUDE_CODE_SESSION_ID")

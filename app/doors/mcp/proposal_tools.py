@@ -549,7 +549,7 @@ class ProposalTools:
             runtime.captured_edits.mark_reported(name, number)
         if read_decision_status(runtime, name).is_denial_without_new_feedback:
             text = f"{text}\n\n{_NO_REASON}"
-        elif advice := repeated_denials_note(self._count_denials_in_row(runtime, turn), asks_by_tool=False):
+        elif advice := repeated_denials_note(self._count_denials_in_row(runtime, turn), has_ask_user_tool=False):
             text = f"{text}\n\n{advice.text}"
         return text
 

@@ -107,9 +107,9 @@ def parse_model_list(body: Any) -> list[ListedModel] | None:
     ]
 
 
-def profile_fields_from_list(models: list[ListedModel], name: str) -> dict[str, Any]:
+def profile_fields_from_list(models: list[ListedModel], model_id: str) -> dict[str, Any]:
     """Return the facts about this model in the list, as fields of a profile."""
-    model = next((model for model in models if model.id == name), None)
+    model = next((model for model in models if model.id == model_id), None)
     if model is None:
         return {}
     price = model.price.model_dump(exclude_none=True) if model.price is not None else None

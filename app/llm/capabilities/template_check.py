@@ -40,7 +40,7 @@ _MIN_OLLAMA_VERSION = (0, 12)
 """Ollama's first version whose chat completions support `_debug_render_only`; earlier ones would run the model."""
 
 
-class ChatTemplateTrial(Struct, frozen=True):
+class ChatTemplateProbe(Struct, frozen=True):
     """A conversation that the server renders with its chat template, to check the template."""
 
     payload: Payload
@@ -48,7 +48,7 @@ class ChatTemplateTrial(Struct, frozen=True):
     """Texts of the program and the user; the rendered prompt must contain each of them."""
 
 
-TrialBuilder = Callable[[EndpointProfile], Sequence[ChatTemplateTrial]]
+TrialBuilder = Callable[[EndpointProfile], Sequence[ChatTemplateProbe]]
 """Returns the conversations of a check in the form that a profile requires."""
 
 

@@ -455,14 +455,14 @@ def _is_continuation(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     return same and "data" not in part and "data" not in last and not last.get("signature")
 
 
-def read_usage(holder: Mapping[str, Any]) -> TokenUsage | None:
+def read_usage(chunk_or_choice: Mapping[str, Any]) -> TokenUsage | None:
     """Return the usage in a chunk or a choice; None if there is none.
 
     Groq puts it under `x_groq`, Moonshot into the choice; DeepSeek has its own name for cached tokens; OpenRouter
     adds the cost in US dollars.
     """
-    usage = mapping_or_empty(holder.get("usage")) or mapping_or_empty(
-        mapping_or_empty(holder.get("x_groq")).get("usage")
+    usage = mapping_or_empty(chunk_or_choice.get("usage")) or mapping_or_empty(
+        mapping_or_empty(chunk_or_choice.get("x_groq")).get("usage")
     )
     prompt = parse_token_count(usage.get("prompt_tokens")) or parse_token_count(usage.get("input_tokens"))
     completion = parse_token_count(usage.get("completion_tokens")) or parse_token_count(usage.get("output_tokens"))

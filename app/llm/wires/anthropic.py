@@ -114,7 +114,7 @@ class AnthropicToChatDecoder:
                 self._opaque.note_call()
                 return make_chat_chunk(
                     make_call_delta(
-                        self._call_number, identity=str(block.get("id") or ""), name=str(block.get("name") or "")
+                        self._call_number, call_id=str(block.get("id") or ""), name=str(block.get("name") or "")
                     )
                 )
         return {}
@@ -163,7 +163,9 @@ class AnthropicToChatDecoder:
         read = self._usage.get("cache_read_input_tokens", 0)
         prompt = self._usage.get("input_tokens", 0) + written + read
         output = self._usage.get("output_tokens", 0)
-        return make_chat_chunk(finish=known, usage=make_usage(prompt, output, read, written=written, cost=self._cost))
+        return make_chat_chunk(
+            finish_reason=known, usage=make_usage(prompt, output, read, written=written, cost=self._cost)
+        )
 
     def _read_usage(self, holder: Mapping[str, Any]) -> None:
         """Read the token counts so far; later ones are totals, and may leave out unchanged ones."""

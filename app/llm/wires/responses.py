@@ -97,7 +97,7 @@ class ResponsesApiToChatDecoder:
         number = self._call_numbers[place] = len(self._call_numbers)
         self._opaque.note_call()
         identity = str(item.get("call_id") or item.get("id") or "")
-        return make_call_delta(number, identity=identity, name=str(item.get("name") or ""))
+        return make_call_delta(number, call_id=identity, name=str(item.get("name") or ""))
 
     def _make_item_delta(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         """Return the delta of a completed item."""
@@ -144,7 +144,7 @@ class ResponsesApiToChatDecoder:
         cached = parse_token_count(mapping_or_empty(usage.get("input_tokens_details")).get("cached_tokens"))
         return make_chat_chunk(
             delta,
-            finish=self._find_finish_reason(response),
+            finish_reason=self._find_finish_reason(response),
             model=response.get("model"),
             usage=make_usage(
                 parse_token_count(usage.get("input_tokens")),

@@ -126,17 +126,19 @@ _MAX_TOKENS = 10**9
 """Upper limit of plausible token counts."""
 
 
-def make_chat_chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **more: Any) -> dict[str, Any]:
+def make_chat_chunk(
+    delta: Mapping[str, Any] | None = None, *, finish_reason: str = "", **more: Any
+) -> dict[str, Any]:
     """Return a chat completion chunk; `more` are fields beside `choices` (`model`, `usage`)."""
     choice: dict[str, Any] = {"index": 0, "delta": dict(delta or {})}
-    if finish:
-        choice["finish_reason"] = finish
+    if finish_reason:
+        choice["finish_reason"] = finish_reason
     return {"choices": [choice], **{name: value for name, value in more.items() if value}}
 
 
-def make_call_delta(index: int, *, identity: str = "", name: str = "", arguments: str = "") -> dict[str, Any]:
+def make_call_delta(index: int, *, call_id: str = "", name: str = "", arguments: str = "") -> dict[str, Any]:
     """Return a delta with one tool call or a piece of it."""
-    return {"tool_calls": [{"index": index, "id": identity, "function": {"name": name, "arguments": arguments}}]}
+    return {"tool_calls": [{"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}]}
 
 
 def make_usage(prompt: int, completion: int, cached: int, *, written: int = 0, cost: Any = None) -> dict[str, Any]:

@@ -163,14 +163,14 @@ class FileWriteDecision(Struct, frozen=True):
     file: RecordedFile
 
 
-def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob: str) -> list[FileWriteDecision]:
+def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob_id: str) -> list[FileWriteDecision]:
     """Return the decisions that led to a content of a file, oldest first, as far as they form a chain.
 
     Args:
-        blob: Id of the git blob of the present content.
+        blob_id: Id of the git blob of the present content.
     """
     decisions: list[FileWriteDecision] = []
-    wanted_blob = blob
+    wanted_blob = blob_id
     for entry in reversed(entries):
         recorded = next((file for file in entry.files if file.path == path), None)
         if entry.has_written and recorded is not None and recorded.result == wanted_blob != recorded.base:

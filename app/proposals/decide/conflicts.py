@@ -228,13 +228,13 @@ class _MergeVersions(Struct, frozen=True):
 
 
 def load_file_conflict(
-    overlay: Overlay, proposal: Proposal, path: str = "", unsaved: UnsavedEdit | None = None
+    overlay: Overlay, proposal: Proposal, preferred_path: str = "", unsaved: UnsavedEdit | None = None
 ) -> FileConflict:
     """Return the conflict of a file of the proposal that does not fit the workspace.
 
     Args:
         overlay: The disk with all older pending proposals applied.
-        path: The preferred file, if several do not fit.
+        preferred_path: The preferred file, if several do not fit.
         unsaved: The user's text for that file, to be merged with the present text.
 
     Raises:
@@ -244,9 +244,9 @@ def load_file_conflict(
     conflicts = find_rebase_conflicts(overlay, proposal)
     if not conflicts and unsaved is None:
         raise ChangedSinceShown(f"{proposal.id} fits again: nothing of it is in conflict any more.")
-    paths = sorted(conflicts, key=lambda file_path: file_path != path)
+    paths = sorted(conflicts, key=lambda file_path: file_path != preferred_path)
     if unsaved is not None:
-        paths = [path]
+        paths = [preferred_path]
     first_error: InvalidUserText | None = None
     for file_path in paths:
         conflict = conflicts.get(file_path) or RebaseConflict(f"{file_path} changed while you were editing it")
@@ -262,14 +262,14 @@ def load_file_conflict(
 
 
 def resolve_conflict(
-    overlay: Overlay, proposal: Proposal, path: str, answer: str | ConflictSide, seen: FileVersion | None
+    overlay: Overlay, proposal: Proposal, path: str, resolution: str | ConflictSide, seen_version: FileVersion | None
 ) -> Proposal:
     """Return the proposal with the user's resolution for one file, based on what is on disk now.
 
     Args:
         overlay: The disk with all older pending proposals applied.
-        answer: The whole text of the file, or the side that is taken as a whole: `disk` leaves it as it is.
-        seen: The version that was there when the user saw the conflict.
+        resolution: The whole text of the file, or the side that is taken as a whole: `disk` leaves it as it is.
+        seen_version: The version that was there when the user saw the conflict.
 
     Raises:
         ChangedSinceShown: another version is there now.
@@ -278,18 +278,18 @@ def resolve_conflict(
     """
     sides = _find_merge_versions(overlay, proposal, path)
     change, current = sides.change, sides.current
-    if not is_same_version(current, seen):
+    if not is_same_version(current, seen_version):
         raise ChangedSinceShown(f"{path} has changed again since you began; nothing was saved.")
-    if answer is ConflictSide.BOTH:
+    if resolution is ConflictSide.BOTH:
         raise InvalidUserText(f"{path} is taken as a whole: from the disk or from the proposal.")
-    if isinstance(answer, ConflictSide):
-        result = sides.proposed if answer is ConflictSide.PROPOSED else current
+    if isinstance(resolution, ConflictSide):
+        result = sides.proposed if resolution is ConflictSide.PROPOSED else current
         versions = sides.base, current, sides.proposed
-        if answer is ConflictSide.PROPOSED and all(each is not None and not each.is_link for each in versions):
+        if resolution is ConflictSide.PROPOSED and all(each is not None and not each.is_link for each in versions):
             assert sides.base and current and result
             result = result.model_copy(update={"mode": merge_mode(sides.base, current, result)})
     else:
-        result = _resolved_version(overlay, sides, answer)
+        result = _resolved_version(overlay, sides, resolution)
     is_unchanged = is_same_version(result, current) and not sides.moves
     others = [each for each in proposal.files if has_undecided_part(each) and each is not change]
     if is_unchanged and all(each.already_applied for each in others):

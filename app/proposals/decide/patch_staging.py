@@ -124,34 +124,34 @@ class PatchAlreadyApplied(Exception):
 
 
 def apply_patch_text(
-    draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft], store: ProposalStore
+    draft: Draft, text: str, workspace_in_repository: str, make_disk_draft: Callable[[], Draft], store: ProposalStore
 ) -> EditReport:
     """Apply a patch to a draft.
 
     Args:
-        folder: Path of the workspace in its repository.
-        disk_draft: Returns an empty draft over the disk alone.
+        workspace_in_repository: Path of the workspace in its repository.
+        make_disk_draft: Returns an empty draft over the disk alone.
 
     Raises:
         PatchAlreadyApplied: the disk already has its changes.
         PatchRefused: the text is not a patch, does not fit the files, or was staged before.
     """
     try:
-        patch = draft.parse_patch(text, folder, is_complete=False)
+        patch = draft.parse_patch(text, workspace_in_repository, is_complete=False)
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not staged: {_first_sentence(error)}") from error
     # A patch that adds lines without context could add them twice; git's blob ids show that it is already applied.
-    if _is_patch_on_disk(disk_draft(), patch) and (changes := _find_applied_changes(disk_draft(), patch)):
+    if _is_patch_on_disk(make_disk_draft(), patch) and (changes := _find_applied_changes(make_disk_draft(), patch)):
         raise PatchAlreadyApplied(changes, patch)
     try:
         return draft.apply_patch(patch)
     except (EditRefused, WorkspaceError) as error:
-        same_changes, pending = _find_pending_on_files_of(store, disk_draft(), patch)
+        same_changes, pending = _find_pending_on_files_of(store, make_disk_draft(), patch)
         if same_changes:
             raise PatchRefused(
                 f"{same_changes} is already pending with the same changes; `signoff show {same_changes}` shows it."
             ) from error
-        if changes := _find_applied_changes(disk_draft(), patch):
+        if changes := _find_applied_changes(make_disk_draft(), patch):
             raise PatchAlreadyApplied(changes, patch) from error
         if pending:
             raise PatchRefused(

@@ -279,12 +279,12 @@ def latest_decision_number(proposal: Proposal) -> int:
     return latest
 
 
-def reopen_decision(contents: ContentStore, proposal: Proposal, decision: int) -> Proposal:
+def reopen_decision(contents: ContentStore, proposal: Proposal, decision_number: int) -> Proposal:
     """Return the proposal as it was before its latest decision; the caller re-bases it onto the disk."""
 
     def reopen(change: FileChange) -> FileChange | None:
         undone = change.decisions[-1] if change.decisions else None
-        if undone is None or undone.decision != decision:
+        if undone is None or undone.decision != decision_number:
             return None
         hunks = _reopen_hunks(change.hunks, lambda hunk: hunk.id in undone.hunks)
         update = {"state": HunkState.PENDING, "decisions": change.decisions[:-1], "hunks": hunks}

@@ -203,9 +203,9 @@ def exclude_approved_hunks(
     return UnsignedChanges(not_pending.changes, (*unsigned.left_out, *not_pending.left_out))
 
 
-def explain_nothing_to_stage(left_out: Iterable[ExcludedHunks]) -> str:
+def explain_nothing_to_stage(excluded_hunks: Iterable[ExcludedHunks]) -> str:
     """Return a sentence that says why there is nothing to stage: every hunk is excluded."""
-    excluded = list(left_out)
+    excluded = list(excluded_hunks)
     lead = "all " if len(excluded) == 1 and excluded[0].hunks > 1 else ""
     hints = ["--all stages them"] if any(hunks.why == "signed" for hunks in excluded) else []
     waiting_in = [hunks.proposals[0] for hunks in excluded if hunks.why == "waiting" and hunks.proposals]

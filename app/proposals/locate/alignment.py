@@ -68,7 +68,7 @@ def find_aligned_places(index: LineIndex, block: Sequence[str], removed: Collect
 
 
 def find_likely_block_starts(
-    index: LineIndex, normalized: Sequence[str], slack: int, limit: int = _MAX_CANDIDATES
+    index: LineIndex, normalized: Sequence[str], min_distance: int, limit: int = _MAX_CANDIDATES
 ) -> list[int]:
     """Return the lines (from 0) at which the normalized block may begin, those with most votes first."""
     positions = index.positions_by_line(MatchLevel.SPACING)
@@ -78,7 +78,7 @@ def find_likely_block_starts(
         if line and len(occurrences) <= _MAX_VOTER_OCCURRENCES:
             for occurrence in occurrences:
                 votes[occurrence - at] += 1
-    return select_offsets_with_most_votes(votes, slack, limit)
+    return select_offsets_with_most_votes(votes, min_distance, limit)
 
 
 def select_offsets_with_most_votes(votes: Counter[int], min_distance: int, limit: int) -> list[int]:

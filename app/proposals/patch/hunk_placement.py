@@ -44,7 +44,7 @@ from app.proposals.values.proposal_errors import (
 )
 
 
-class HunkPlacementProgress(Struct):
+class LastHunkPlacement(Struct):
     """Position and drift of the last placed hunk of a file, for the choice of the next place."""
 
     floor: int = 0
@@ -97,7 +97,7 @@ def choose_exact_place(
     index: LineIndex,
     places: Sequence[BlockPlace],
     stated: int | None,
-    progress: HunkPlacementProgress,
+    progress: LastHunkPlacement,
     earlier_edits: LineEdits,
 ) -> ChosenHunkPlace:
     """Choose one of the exact places of a hunk; a stated line that fits wins over the order of the hunks.
@@ -368,7 +368,7 @@ class _HunkPlacer:
         self._index = LineIndex(document)
         self._trusted_hunks = trusted
         self._edits = LineEdits()
-        self._progress = HunkPlacementProgress()
+        self._progress = LastHunkPlacement()
         self._placed_hunks: set[tuple[int, tuple[EditScriptLine, ...]]] = set()
         """The hunks whose text was found exactly, each with its line in the file."""
         self._is_document_edited = False
@@ -391,7 +391,7 @@ class _HunkPlacer:
             later = LineIndex(Document(self.result(), self._index.document.verbatim))
             if block and not find_block_places(later, block, MatchLevel.EXACT):
                 raise error
-            self._index, self._edits, self._progress = later, LineEdits(), HunkPlacementProgress()
+            self._index, self._edits, self._progress = later, LineEdits(), LastHunkPlacement()
             self._trusted_hunks, self._is_document_edited = frozenset(), True
             match = self._find_place(hunk)
         if not hunk.doubt:

@@ -116,10 +116,10 @@ class ParsedPatch(Struct, frozen=True):
         return list_patch_paths(self.parts)
 
 
-def parse_hunk_body_line(line: str, *, terminated: bool = True) -> EditScriptLine:
+def parse_hunk_body_line(line: str, *, ends_with_newline: bool = True) -> EditScriptLine:
     """Parse a body line of a unified diff with its mark; a line without mark is an empty context line."""
     mark, text = (line[0], line[1:]) if line and line != "\r" else (" ", line)
-    if not terminated:
+    if not ends_with_newline:
         return EditScriptLine(LineOperation(mark), text, "")
     if text.endswith("\r"):
         return EditScriptLine(LineOperation(mark), text[:-1], "\r\n")

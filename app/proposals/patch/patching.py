@@ -187,12 +187,12 @@ class PatchTarget(Protocol):
 
 
 def parse_workspace_patch(
-    draft: PatchTarget, text: str, folder: str = "", *, is_complete: bool = True
+    draft: PatchTarget, text: str, workspace_in_repository: str = "", *, is_complete: bool = True
 ) -> Sequence[FilePatch]:
     """Return the parts of a patch with paths relative to the workspace, in the order in which they are applied.
 
     Args:
-        folder: Path of the workspace in its repository, if it is not the top: paths may begin with it.
+        workspace_in_repository: Path of the workspace in its repository; empty for the top. Paths may begin with it.
         is_complete: Whether the text is certainly complete.
 
     Raises:
@@ -200,7 +200,7 @@ def parse_workspace_patch(
         UnsafePath: a part names a path that no tool may touch.
     """
     return _order_for_application(
-        _relative_to_workspace(parse_patch_text(text, is_complete=is_complete), folder, draft)
+        _relative_to_workspace(parse_patch_text(text, is_complete=is_complete), workspace_in_repository, draft)
     )
 
 

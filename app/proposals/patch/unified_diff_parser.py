@@ -495,7 +495,7 @@ class UnifiedDiffParser:
             if is_no_newline_marker(self._lines[at]):
                 continue
             terminated = not (at + 1 < len(self._lines) and is_no_newline_marker(self._lines[at + 1]))
-            lines.append(parse_hunk_body_line(self._lines[at], terminated=terminated))
+            lines.append(parse_hunk_body_line(self._lines[at], ends_with_newline=terminated))
         return tuple(lines)
 
     def _refuse_loose_change(self, at: int) -> None:

@@ -104,9 +104,11 @@ def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str
         yield from _find_lost_lines(file, ReasonKind.ASSERTS, _ASSERT, added)
 
 
-def find_changed_test_definitions(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
-    """Yield the changed lines on which a test begins, each with the test's name; `text` is all of the lines."""
-    for line in lines if _TEST_DEFINITION.search(text) else ():
+def find_changed_test_definitions(
+    lines: Sequence[ChangedLine], joined_lines: str
+) -> Iterator[tuple[ChangedLine, str]]:
+    """Yield the changed lines on which a test begins, each with the test's name; `joined_lines` is all lines."""
+    for line in lines if _TEST_DEFINITION.search(joined_lines) else ():
         if found := _TEST_DEFINITION.search(line.text):
             yield line, next(name for name in found.groups() if name)
 

@@ -46,18 +46,18 @@ def stage_draft(
     draft: Draft,
     *,
     summary: str = "",
-    answers: Iterable[str] = (),
-    without: Sequence[str] = (),
-    left_out: Sequence[ExcludedHunks] = (),
+    answered_proposals: Iterable[str] = (),
+    skipped_files: Sequence[str] = (),
+    excluded_hunks: Sequence[ExcludedHunks] = (),
     on_disk: bool = False,
 ) -> Proposal:
     """Stage a draft as a pending proposal, within `LockedProposals.lock_for_writing`.
 
     Args:
         summary: One line; empty for the model's own words, or for a computed summary of a patch.
-        answers: Ids of proposals; it supersedes the first one whose files it touches.
-        without: Files that were left out of a patch.
-        left_out: Hunks that were left out, with the reasons.
+        answered_proposals: Ids of proposals; it supersedes the first one whose files it touches.
+        skipped_files: Files that were left out of a patch.
+        excluded_hunks: Hunks that were left out, with the reasons.
         on_disk: Whether the draft's results are already on disk, and its bases are what was there before.
 
     Raises:
@@ -65,7 +65,7 @@ def stage_draft(
     """
     contents, store = proposals.contents, proposals.store
     staged = store.proposal(draft.ensure_proposal_id())
-    old = _find_revised_proposal(map(proposals.get, answers), draft) if staged is None else None
+    old = _find_revised_proposal(map(proposals.get, answered_proposals), draft) if staged is None else None
     paths = draft.changed_paths.keys() | (proposal_paths(old) if old else set())
     stack = stacks.get_stack(paths)
     if replaced := staged or old:
@@ -82,9 +82,9 @@ def stage_draft(
     if on_disk:
         changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
     if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
-        summary = _make_patch_summary(changes, without)
+        summary = _make_patch_summary(changes, skipped_files)
     proposal = _make_proposal(draft, changes, proposals.workspace.name, summary)
-    proposal = proposal.model_copy(update={"recipe": recipe, "left_out": tuple(left_out)})
+    proposal = proposal.model_copy(update={"recipe": recipe, "left_out": tuple(excluded_hunks)})
     if old:
         successor = {"supersedes": old.id, "version": old.version + 1}
         proposal = _mark_taken_over_changes(proposal, old).model_copy(update=successor)

@@ -188,7 +188,7 @@ def make_record_entry(
     git_blob_id: Callable[[str], str],
     *,
     who: str,
-    after: RecordChainEnd,
+    chain_end: RecordChainEnd,
     time: float,
 ) -> DecisionRecordEntry:
     """Return the record entry of a decision.
@@ -200,11 +200,11 @@ def make_record_entry(
         written: The journal entries of the files that it wrote.
         git_blob_id: Returns git's id of a content, by its SHA-256.
         who: The identity of the person who decided.
-        after: The end of the chain.
+        chain_end: The end of the chain.
     """
     return DecisionRecordEntry(
-        number=after.number + 1,
-        before=after.digest,
+        number=chain_end.number + 1,
+        before=chain_end.digest,
         time=time,
         who=who,
         proposal=decided.id,

@@ -488,7 +488,7 @@ class SlashCommandRunner:
 
         words = slash_commands.split_shell_words(argument)
         paths = [word for word in words if word != "--all"]
-        staging = partial(stage_worktree_changes, self._runtime, paths, "", everything="--all" in words)
+        staging = partial(stage_worktree_changes, self._runtime, paths, "", include_approved="--all" in words)
         await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _from(self, argument: str) -> None:
@@ -500,7 +500,7 @@ class SlashCommandRunner:
             raise BadArgument(f"Write {slash_commands.slash_command_usage(COMMANDS['from'])}.")
         if len(arguments) == 2 or "://" in arguments[0]:
             self._app_context.notify(f"Fetching {' '.join(arguments)}…")
-        staging = partial(stage_commits_or_pull_request, self._runtime, arguments, everything="--all" in words)
+        staging = partial(stage_commits_or_pull_request, self._runtime, arguments, include_approved="--all" in words)
         await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _report_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:

@@ -72,14 +72,14 @@ _RESTORE_TITLE = "\x1b[23;2t"
 """XTPUSHTITLE and XTPOPTITLE (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html)."""
 
 
-def window_title(needed: int, folder: str) -> str:
+def window_title(waiting_count: int, folder: str) -> str:
     """Return the title of the terminal's window, such as `signoff (3) - folder`.
 
     Args:
-        needed: Number of items that wait for the user.
+        waiting_count: Number of items that wait for the user.
         folder: Name of the workspace.
     """
-    count = f" ({needed})" if needed else ""
+    count = f" ({waiting_count})" if waiting_count else ""
     return f"signoff{count} - {_clean_text(folder)}"
 
 

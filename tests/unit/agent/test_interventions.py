@@ -64,7 +64,7 @@ def test_closing_instructions_forbid_tools_and_all_instructions_are_for_one_requ
     nudges = [
         nudge_instruction(InterventionKind.EMPTY_RESPONSE),
         nudge_instruction(InterventionKind.TRUNCATED),
-        nudge_instruction(InterventionKind.TRUNCATED, calls=True),
+        nudge_instruction(InterventionKind.TRUNCATED, calls_cut_off=True),
         nudge_instruction(InterventionKind.NO_PROGRESS),
     ]
     assert {one.scope for one in nudges} == {"request"}

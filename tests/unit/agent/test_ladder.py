@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.gate import GatePolicy, StagingGate
+from app.agent.gate import GatePolicy, ToolCallGate
 from app.agent.interventions import closing_instruction, nudge_instruction
 from app.agent.ladder import (
     CompactContext,
@@ -256,7 +256,7 @@ class Driver:
 
     def __init__(self, outputs: list[Any], policy: GatePolicy, step_limit: int) -> None:
         self.turn = TurnState()
-        self.gate = StagingGate(policy)
+        self.gate = ToolCallGate(policy)
         self.events: list[Event] = []
         self._outputs = iter(outputs)
         self._step_limit = step_limit

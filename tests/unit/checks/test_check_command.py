@@ -109,7 +109,13 @@ def test_each_source_gives_its_checks_as_a_valid_table(tmp_path: Path, name: str
     assert {each.check.name: each.check.run for each in found} == expected
     tables = append_check_tables(found, 'theme = "signoff-light"')
     assert parse_checks(tables) == [each.check for each in found]
-    load = partial(load_configuration, user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={})
+    load = partial(
+        load_configuration,
+        user_file=tmp_path / "none",
+        workspace_file_content=tables.encode(),
+        flags={},
+        environment={},
+    )
     configuration, untrusted = load(trusted=True), load(trusted=False)
     assert configuration.settings.check == tuple(each.check for each in found)
     assert (untrusted.settings.check, untrusted.untrusted) == ((), ("check",))

@@ -78,7 +78,7 @@ def make_room(
     """Plan and carry out until nothing is left to do."""
     steps: list[PruneStep | SummariseStep | DropHistoryStep] = []
     while step := plan_next_compaction_step(
-        events, CompactionBudget(size(events), target, None), summarise=summarise
+        events, CompactionBudget(size(events), target, None), can_summarise=summarise
     ):
         steps.append(step)
         last = events[-1].id
@@ -148,7 +148,7 @@ def test_the_history_is_summarised_and_without_a_summary_truncated_if_it_does_no
     budget = CompactionBudget(size(log.events), size(log.events) // 2, None)
     with_summary, without = (
         plan_next_compaction_step(log.events, budget),
-        plan_next_compaction_step(log.events, budget, summarise=False),
+        plan_next_compaction_step(log.events, budget, can_summarise=False),
     )
     assert isinstance(with_summary, SummariseStep)
     assert isinstance(without, DropHistoryStep)

@@ -152,7 +152,7 @@ SEEN = numbered(
 def test_the_oldest_image_goes_first_and_an_unseen_one_last() -> None:
     def next_step(*pruned: int, used: int = 6_000, target: int = 5_000, window: int | None = 100_000) -> object:
         events = [*SEEN, ContentPruned(id=6, images=pruned)] if pruned else SEEN
-        step = plan_next_compaction_step(events, CompactionBudget(used, target, window), summarise=not pruned[1:])
+        step = plan_next_compaction_step(events, CompactionBudget(used, target, window), can_summarise=not pruned[1:])
         return step.images if isinstance(step, PruneStep) else step
 
     assert next_step(used=60_000, target=59_000) == (1,)

@@ -52,7 +52,7 @@ def test_no_program_configured_in_a_repository_is_run(opened: Open, root: Path, 
     runtime = opened(root)
     proposal, left_out = stage_worktree_changes(runtime, [], "")
     assert proposal.files and left_out
-    stage_worktree_changes(runtime, ["a.txt"], "HEAD", everything=True)
+    stage_worktree_changes(runtime, ["a.txt"], "HEAD", include_approved=True)
     stage_commits_or_pull_request(runtime, ["HEAD"])
     assert not mark.exists(), mark.read_text()
     for url in ("OTHER", "file://OTHER", f"ext::sh -c echo x >> {mark}%", "ssh://localhost:1/x", "evil::x"):

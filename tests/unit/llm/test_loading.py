@@ -41,7 +41,8 @@ def test_the_sdk_is_imported_on_a_thread_and_frozen_and_certificates_only_for_ht
         "    if event == 'import' and threading.current_thread() is threading.main_thread():\n"
         "        on_main.append(arguments[0])\n"
         "sys.addaudithook(note)\n"
-        "future = start_loading_sdk(encrypted=False)\nassert start_loading_sdk(encrypted=False) is future\n"
+        "future = start_loading_sdk(needs_certificates=False)\n"
+        "assert start_loading_sdk(needs_certificates=False) is future\n"
         "assert future.result(60).openai is sys.modules['openai']\nassert not on_main, on_main\n"
         "assert {'httpcore2', 'h11', 'anyio._backends._asyncio'} <= set(sys.modules)\n"
         "assert {'app.llm.failures.classification', 'app.llm.failures.classification'} <= set(sys.modules)\n"
@@ -63,9 +64,9 @@ def test_the_sdk_is_imported_on_a_thread_and_frozen_and_certificates_only_for_ht
 def test_a_failed_sdk_import_is_retried_and_names_load_on_use() -> None:
     code = (
         "import sys\nfrom app.llm.sdk import start_loading_sdk\nsys.modules['openai'] = None\n"
-        "assert isinstance(start_loading_sdk(encrypted=False).exception(60), ImportError)\n"
+        "assert isinstance(start_loading_sdk(needs_certificates=False).exception(60), ImportError)\n"
         "del sys.modules['openai']\n"
-        "assert start_loading_sdk(encrypted=False).result(60).openai is sys.modules['openai']\n"
+        "assert start_loading_sdk(needs_certificates=False).result(60).openai is sys.modules['openai']\n"
         "from openai.types.responses import Response\nfrom openai.types import Batch, chat\nimport openai\n"
         "assert openai.types.Batch is Batch and chat.ChatCompletion\n"
         "assert Response.__module__ == 'openai.types.responses.response'\n"

@@ -40,7 +40,7 @@ class MemoryStore:
         if before and proposal.last and proposal.last.number > known:
             after = RecordChainEnd(len(self._record), "")
             entry = make_record_entry(
-                before, proposal, proposal.last, written, self._git_id, who="", after=after, time=0
+                before, proposal, proposal.last, written, self._git_id, who="", chain_end=after, time=0
             )
             self._record.append(entry)
 

@@ -407,7 +407,7 @@ def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
     proposal = site.service.replace_proposed_text(proposal.id, "a.txt", result)
     done = site.service.approve(proposal.id, ["1", "5"]).proposal
     assert done.last is not None
-    entry = make_record_entry(proposal, done, done.last, (), str, who="", after=RecordChainEnd(), time=0.0)
+    entry = make_record_entry(proposal, done, done.last, (), str, who="", chain_end=RecordChainEnd(), time=0.0)
     assert parsed(make_trailers(entry))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
 
 

@@ -16,7 +16,7 @@ from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.enclosed_process import process_limits
-from app.sandbox.path_policy import PathPolicy
+from app.sandbox.path_policy import StagingPathPolicy
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.workspace_backup import make_workspace_backup
 from app.workspace.paths import READ_LIMIT, Workspace
@@ -83,7 +83,7 @@ async def test_an_in_place_command_sees_pending_edits_and_only_its_changes_count
 def test_files_of_a_killed_command_are_restored_without_pending_edits(root: Path, sandbox: Sandbox) -> None:
     assert sandbox.restore_after_crash() == "" and not (root.parent / "runs").exists(), "there was no command"
     before, mode = facts(root), root.stat().st_mode
-    guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), PENDING)
+    guard, policy = make_workspace_backup(root, root.parent / "runs"), StagingPathPolicy(Workspace(root), PENDING)
     with guard.locked():
         guard.back_up_and_write_pending(policy, PENDING)
         assert (root / "build/new/file").exists() and not (root / "gone").exists()
@@ -91,7 +91,7 @@ def test_files_of_a_killed_command_are_restored_without_pending_edits(root: Path
     assert "every file is as it was before" in sandbox.restore_after_crash()
     assert facts(root) == before and sandbox.restore_after_crash() == ""
     with guard.locked():
-        guard.back_up_and_write_pending(PathPolicy(Workspace(root), {}), {})
+        guard.back_up_and_write_pending(StagingPathPolicy(Workspace(root), {}), {})
         (root / "gone/in/file").unlink()
         (root / "gone/in").chmod(0)
         root.chmod(0o500)
@@ -208,7 +208,7 @@ async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user:
 
 
 def test_a_backup_that_a_power_cut_damaged_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
-    guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
+    guard, policy = make_workspace_backup(root, root.parent / "runs"), StagingPathPolicy(Workspace(root), {})
     with guard.locked():
         guard.back_up_and_write_pending(policy, {})
     for kept in guard.store.glob("[0-9]*"):
@@ -227,7 +227,7 @@ def test_a_backup_that_a_power_cut_damaged_replaces_nothing(root: Path, sandbox:
 
 
 async def test_a_command_that_ends_during_the_wait_is_not_a_crash(root: Path, sandbox: Sandbox) -> None:
-    guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
+    guard, policy = make_workspace_backup(root, root.parent / "runs"), StagingPathPolicy(Workspace(root), {})
     with guard.locked():
         guard.back_up_and_write_pending(policy, {})
         waiting = asyncio.create_task(asyncio.to_thread(sandbox.restore_after_crash))
@@ -336,7 +336,7 @@ async def test_no_decision_is_carried_out_while_the_files_are_a_commands(root: P
     assert runtime.service.get(proposal.id) == proposal
     guard = make_workspace_backup(root, runtime.dirs.runs)
     with guard.locked():
-        guard.back_up_and_write_pending(PathPolicy(runtime.workspace, {}), {})
+        guard.back_up_and_write_pending(StagingPathPolicy(runtime.workspace, {}), {})
         (root / "a.txt").write_text("by the command\n")
         # Here it is killed.
     runtime.service.approve(proposal.id)

@@ -279,7 +279,7 @@ def test_supervisor_runs_a_command_of_an_ordinary_user() -> None:
     script = (
         "import _socket, encodings.ascii, encodings.latin_1, os, resource, select, sys\nfrom pathlib import Path\n"
         "from app.sandbox import confinement, sandbox_init\n"
-        "steps = confinement.confinement_steps([Path('/tmp')], [], [], sockets=False)\n"
+        "steps = confinement.confinement_steps([Path('/tmp')], [], [], allow_unix_sockets=False)\n"
         f"os.chdir('/'); os.setgroups([]); os.setgid({OTHER}); os.setuid({OTHER})\n"
         "limits = ['limits', str(1 << 40), '500']\n"
         "sys.exit(sandbox_init.main([str(os.dup(1)), str(os.getppid()), *limits, *steps, '--', '/bin/echo', 'ran']))"

@@ -11,7 +11,7 @@ from app.sandbox.captured_changes import FileOrLink, IgnoredPathsWriteBackReport
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.files_and_links import has_same_content
 from app.sandbox.ignored_write_back import IgnoredFileWriter
-from app.sandbox.path_policy import PathPolicy
+from app.sandbox.path_policy import StagingPathPolicy
 from app.sandbox.run_folders import remove_tree
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.upper_layer import is_whiteout
@@ -110,4 +110,4 @@ async def test_a_replaced_folder_reports_each_file_once(root: Path, tmp_path: Pa
         ]
         assert found.ignored_paths == ("d/a.log", "d/in/a.log")
         assert found.unsupported == ("d/pipe: not a regular file",)
-        assert not PathPolicy(workspace, {}).is_tracked_or_pending("d/a.log")
+        assert not StagingPathPolicy(workspace, {}).is_tracked_or_pending("d/a.log")

@@ -73,7 +73,7 @@ def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wr
         [diff],
         DiffFoldState(split=split, whole=whole),
         comments=comments,
-        measure=height,
+        count_terminal_lines=height,
         fits=never if wrap else None,
     )
     rows = rows_of(layout)
@@ -104,8 +104,8 @@ def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wr
 
 @given(changes(), st.booleans())
 def test_a_row_and_the_hunks_are_found_in_another_layout(diff: FileDiff, split: bool) -> None:
-    before = arrange_diffs([diff], DiffFoldState(split=split), measure=height)
-    after = arrange_diffs([diff], DiffFoldState(split=not split, whole=True), measure=height)
+    before = arrange_diffs([diff], DiffFoldState(split=split), count_terminal_lines=height)
+    after = arrange_diffs([diff], DiffFoldState(split=not split, whole=True), count_terminal_lines=height)
     assert before.landmarks.hunks == [before.row_of_hunk(0, number) for number in range(len(diff.change.hunks))]
     assert all(first < second for first, second in pairwise(before.landmarks.hunks))
     for row in rows_of(before):
@@ -128,7 +128,9 @@ def test_without_white_space_each_line_has_one_place(how: list[str], split: bool
     old = [f"line {number};" for number in range(len(how))]
     diff = file_diff("a.go", "\n".join(old) + "\n", "\n".join(spaced(old, how)) + "\n")
     left = find_hidden_whitespace([diff])
-    layout = arrange_diffs([diff], DiffFoldState(split=split, whole=whole), hidden_space=left, measure=height)
+    layout = arrange_diffs(
+        [diff], DiffFoldState(split=split, whole=whole), hidden_space=left, count_terminal_lines=height
+    )
     rows = rows_of(layout)
     assert left.hidden_line_count == how.count("space")
     context = [row for row in rows if isinstance(row, LineRow) and row.hunk is None]
@@ -143,7 +145,7 @@ def test_without_white_space_each_line_has_one_place(how: list[str], split: bool
     )
     for number, row in enumerate(rows):
         assert layout.find_equal_row(row) == number or not isinstance(row, LineRow | WhitespaceHunkRow)
-    everything = arrange_diffs([diff], DiffFoldState(split=split), measure=height)
+    everything = arrange_diffs([diff], DiffFoldState(split=split), count_terminal_lines=height)
     for row in rows_of(everything):
         assert layout.find_equal_row(row) is not None
     for row in rows:
@@ -152,7 +154,9 @@ def test_without_white_space_each_line_has_one_place(how: list[str], split: bool
 
 def test_a_note_is_found_by_its_text_or_key() -> None:
     notes = [NoteRow(-1, "one", "note"), NoteRow(-1, "two", "note"), NoteRow(-1, "run", "open", "k")]
-    layout = arrange_diffs([file_diff("a.py", "a\n", "b\n")], DiffFoldState(), notes_above=notes, measure=height)
+    layout = arrange_diffs(
+        [file_diff("a.py", "a\n", "b\n")], DiffFoldState(), notes_above=notes, count_terminal_lines=height
+    )
     assert [layout.find_equal_row(note) for note in notes] == [0, 1, 2]
     assert layout.find_equal_row(NoteRow(-1, "was run", "done", "k")) == 2
     assert layout.find_equal_row(NoteRow(-1, "three", "note")) is None
@@ -164,17 +168,17 @@ def test_a_long_unchanged_stretch_folds_to_one_row_and_opens_and_a_short_one_is_
 
     old = [f"line {number}" for number in range(100)]
     diff = file_diff_of_hunks("a.py", old, [*old[:50], "new", *old[51:]], [(50, 1, 50, 1)])
-    closed = arrange_diffs([diff], DiffFoldState(), measure=height)
+    closed = arrange_diffs([diff], DiffFoldState(), count_terminal_lines=height)
     folds = folds_of(closed)
     assert [fold.lines for fold in folds] == [50 - CONTEXT_LINES, 49 - CONTEXT_LINES]
-    opened = arrange_diffs([diff], DiffFoldState(opened=frozenset({(0, 0)})), measure=height)
+    opened = arrange_diffs([diff], DiffFoldState(opened=frozenset({(0, 0)})), count_terminal_lines=height)
     opened.lay_out_more()
     assert opened.row_count == closed.row_count + folds[0].lines - 1
     gap = 2 * CONTEXT_LINES + MIN_FOLD_LINES - 1
     new = [*old[:40]]
     new[5] = new[6 + gap] = "new"
     diff = file_diff_of_hunks("a.py", old[:40], new, [(5, 1, 5, 1), (6 + gap, 1, 6 + gap, 1)])
-    assert [fold.gap for fold in folds_of(arrange_diffs([diff], DiffFoldState(), measure=height))] == [2]
+    assert [fold.gap for fold in folds_of(arrange_diffs([diff], DiffFoldState(), count_terminal_lines=height))] == [2]
 
 
 def mode_change() -> FileDiff:
@@ -198,7 +202,7 @@ def mode_change() -> FileDiff:
     ],
 )
 def test_notes_about_a_file_are_shown(diff: FileDiff, words: str) -> None:
-    rows = rows_of(arrange_diffs([diff], DiffFoldState(), measure=height))
+    rows = rows_of(arrange_diffs([diff], DiffFoldState(), count_terminal_lines=height))
     assert any(isinstance(row, NoteRow) and words in row.text for row in rows)
 
 
@@ -215,14 +219,14 @@ def test_a_huge_hunk_is_one_segment_and_its_parts_are_measured_separately() -> N
         return True
 
     diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
-    rows_of(arrange_diffs([diff], DiffFoldState(split=True), measure=height, fits=fits))
+    rows_of(arrange_diffs([diff], DiffFoldState(split=True), count_terminal_lines=height, fits=fits))
     assert measured == list(range(len(lines)))
 
 
 def test_a_hunk_without_visible_lines_has_no_row() -> None:
     old = [f"line {number}" for number in range(9)]
     diff = file_diff_of_hunks("a.py", old, [*old[:7], "new", old[8]], [(2, 0, 2, 0), (7, 1, 7, 1)])
-    layout = arrange_diffs([diff], DiffFoldState(), measure=height)
+    layout = arrange_diffs([diff], DiffFoldState(), count_terminal_lines=height)
     assert layout.row_of_hunk(0, 0) is None
     assert layout.landmarks.hunks == [layout.row_of_hunk(0, 1)] != [None]
 
@@ -230,7 +234,7 @@ def test_a_hunk_without_visible_lines_has_no_row() -> None:
 def test_search_finds_lines_in_the_order_of_the_screen_and_minds_case_only_with_capitals() -> None:
     diffs = retry_change()
     found = find_matches(diffs, "fetch")
-    layout = arrange_diffs(diffs, DiffFoldState(whole=True), measure=height)
+    layout = arrange_diffs(diffs, DiffFoldState(whole=True), count_terminal_lines=height)
     numbers = [layout.find_equal_row(hit.row) for hit in found]
     assert numbers == sorted(numbers, key=lambda number: number or 0)
     assert len(found) == len({hit.line for hit in found}) > 5
@@ -246,7 +250,7 @@ def test_a_change_is_laid_out_only_as_far_as_needed() -> None:
     old = [f"line {number}" for number in range(8_000)]
     new = [line if number % 20 else "new" for number, line in enumerate(old)]
     diff = file_diff_of_hunks("a.py", old, new, [(start, 1, start, 1) for start in range(0, 8_000, 20)])
-    layout = arrange_diffs([diff], DiffFoldState(), measure=height)
+    layout = arrange_diffs([diff], DiffFoldState(), count_terminal_lines=height)
     layout.lay_out_more(lines=100)
     assert 100 <= layout.height < 200
     assert not layout.complete
@@ -256,7 +260,7 @@ def test_a_change_is_laid_out_only_as_far_as_needed() -> None:
     assert layout.find_equal_row(LineRow(0, None, 4_000, 200, 0)) is not None
     assert layout.row_of_hunk(0, 200) == layout.find_equal_row(LineRow(0, 4_000, None, 200, 0))
     assert not layout.complete, "what is below is not needed"
-    rest = arrange_diffs([diff], DiffFoldState(), measure=height)
+    rest = arrange_diffs([diff], DiffFoldState(), count_terminal_lines=height)
     assert rows_of(layout) == rows_of(rest)
 
 
@@ -264,7 +268,7 @@ def test_many_remarks_stand_each_under_its_line() -> None:
     lines = [f"line {number}" for number in range(2_000)]
     diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
     remarks = [DiffComment(SourceLinePosition(0, "new", line), f"about {line}") for line in range(0, 2_000, 2)]
-    layout = arrange_diffs([diff], DiffFoldState(), comments=remarks, measure=lambda row: 1)
+    layout = arrange_diffs([diff], DiffFoldState(), comments=remarks, count_terminal_lines=lambda row: 1)
     rows = rows_of(layout)
     for above, row in pairwise(rows):
         if isinstance(row, CommentRow):
@@ -281,5 +285,7 @@ def test_remarks_on_both_sides_of_a_hunk_are_in_the_order_of_the_rows() -> None:
         DiffComment(SourceLinePosition(0, "old", 0), "a"),
     ]
     for split, order in ((False, ["a", "c", "x"]), (True, ["a", "x", "c"])):
-        rows = rows_of(arrange_diffs([diff], DiffFoldState(split=split), comments=remarks, measure=lambda row: 1))
+        rows = rows_of(
+            arrange_diffs([diff], DiffFoldState(split=split), comments=remarks, count_terminal_lines=lambda row: 1)
+        )
         assert [row.text for row in rows if isinstance(row, CommentRow)] == order

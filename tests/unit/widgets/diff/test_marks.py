@@ -228,7 +228,7 @@ def test_the_map_shows_every_hunk_however_small() -> None:
     diffs = many_lines(10)
     assert minimap_cell_change_flags(DiffLayout(), 20) == [0] * 20
     assert minimap_cell_change_flags(DiffLayout(), 0) == []
-    layout = arrange_diffs(diffs, DiffFoldState(), measure=lambda row: 1)
+    layout = arrange_diffs(diffs, DiffFoldState(), count_terminal_lines=lambda row: 1)
     layout.lay_out_more()
     assert sum(bool(cell) for cell in minimap_cell_change_flags(layout, 40)) == 10
     assert not any(isinstance(segment, SingleRowSegment) and segment.hunk for segment in layout.segments)
