@@ -99,6 +99,7 @@ class ContextCompactor:
             used, model.profile.context_window, forced=forced, factor=self._meter.factor
         )
         summarise, changed = True, False
+        unusable_summary_usage: TokenUsage | None = None
         while budget is not None:
             step = await asyncio.to_thread(
                 plan_next_compaction_step, tuple(self._log.events), budget, can_summarise=summarise
@@ -113,12 +114,15 @@ class ContextCompactor:
                 case SummariseStep():
                     summary, usage = await interrupter.wait_for(self._request_summary(step, budget, model, inputs))
                     if not summary:
-                        summarise = False
+                        summarise, unusable_summary_usage = False, usage
                         continue
                     compacted = HistoryCompacted(upto=step.upto, summary=summary, method="summary", usage=usage)
                     budget = await self._record_step(compacted, budget, model, inputs)
                 case DropHistoryStep():
-                    cut = HistoryCompacted(upto=step.upto, summary="", method="truncation")
+                    cut = HistoryCompacted(
+                        upto=step.upto, summary="", method="truncation", usage=unusable_summary_usage
+                    )
+                    unusable_summary_usage = None
                     budget = await self._record_step(cut, budget, model, inputs)
             changed = True
         return changed
@@ -151,15 +155,19 @@ class ContextCompactor:
     async def _request_summary(
         self, step: SummariseStep, budget: CompactionBudget, model: ModelPort, inputs: PayloadInputs
     ) -> tuple[str, TokenUsage | None]:
-        """Return the model's summary of the older events (empty if it failed) and the usage of the request."""
+        """Return the model's summary of the older events, and the usage of the request.
+
+        The summary is empty if the request failed, or the response is cut off or calls tools.
+        """
         events = tuple(self._log.events)
         text, usage = "", None
         try:
             async for update in model.stream(
                 lambda profile: make_summary_payload(events, step, budget, profile, inputs)
             ):
-                if isinstance(update, ResponseCompleted) and not update.truncated and not update.calls:
-                    text, usage = update.text.strip(), update.usage
+                if isinstance(update, ResponseCompleted):
+                    usage = update.usage
+                    text = "" if update.truncated or update.calls else update.text.strip()
         except RequestError:
             return "", None
         return text, usage

@@ -543,7 +543,7 @@ class HistoryCompacted(EventBase):
     tokens_before: int = 0
     tokens_after: int = 0
     usage: TokenUsage | None = None
-    """Usage of the request for the summary."""
+    """Usage of the request for the summary, also if its response was unusable."""
 
 
 class ContentPruned(EventBase):

@@ -78,6 +78,16 @@ async def test_a_failed_summary_falls_back_to_truncation(server: WireServer, on:
     assert compacted.method == "truncation" and not compacted.summary
 
 
+async def test_the_tokens_of_an_unusable_summary_are_counted(server: WireServer, on: Bench) -> None:
+    await talk(on, server)
+    server.model(lambda request: Turn("Half a sum", finish="length", prompt_tokens=9_000, completion_tokens=70))
+    before = on.session.token_totals.total
+    await on.settled(on.session.compact())
+    after = on.session.token_totals.total
+    assert (after.input - before.input, after.output - before.output) == (9_000, 70)
+    assert [event.method for event in on.events if isinstance(event, HistoryCompacted)] == ["truncation"]
+
+
 async def test_an_interrupted_summary_changes_nothing(server: WireServer, on: Bench) -> None:
     await talk(on, server)
     sent, told = len(server.requests), len(on.events)
