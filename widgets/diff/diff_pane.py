@@ -355,7 +355,7 @@ class DiffPane(Column):
         """Adapt the position and the file list, and keep the commented line in view."""
         self._update_position()
         if self.commented_proposal:
-            self.view.keep_cursor_in_view()
+            self.view.keep_cursor_in_view(self)
 
     def set_title(self, title: Content, origin: Content) -> None:
         """Set the title and origin shown before the position."""
@@ -449,7 +449,7 @@ class DiffPane(Column):
         texts = [comment.text for comment in (*self._drafts, *self._comments) if comment.line == line]
         title = Content.assemble("Comment on ", (place_text, "$text-accent"))
         self.query_one("#comment", WritingField).open(f"{proposal} {place_text}", title, texts[0] if texts else "")
-        self.view.keep_cursor_in_view()
+        self.view.keep_cursor_in_view(self)
 
     @on(WritingField.Typed, "#comment")
     def _post_comment_draft(self, event: WritingField.Typed) -> None:

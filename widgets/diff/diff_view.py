@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widget import Widget
 
 from app.copies import replace
 from app.keys.actions import make_key_bindings_of_scopes
@@ -437,9 +438,10 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
 
     # Cursor
 
-    def keep_cursor_in_view(self) -> None:
-        """Scroll to the cursor after the next layout, because the view becomes shorter."""
-        self.call_after_refresh(lambda: self.cursor.move_to(self.cursor.number))
+    def keep_cursor_in_view(self, grown: Widget) -> None:
+        """Scroll to the cursor once `grown`, which makes the view shorter, is laid out."""
+        # Not `self.call_after_refresh`: this view may be refreshed before the layout changes.
+        grown.call_after_refresh(lambda: self.cursor.move_to(self.cursor.number))
 
     def handle_cursor_moved(self) -> None:
         """Redraw the picked lines, and report the new position."""

@@ -327,7 +327,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         self._update_state(entries)
         self.add_class("shown")
         self.screen.set_focus(self._editor)
-        self._view.keep_cursor_in_view()
+        self._view.keep_cursor_in_view(self)
 
     def _show_entries(self, entries: Iterable[TranscriptEntry]) -> None:
         layout = self._transcript.make_empty_layout()
@@ -363,7 +363,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
             self._continue_layout_later()
         self._update_state(entries)
         if self.has_thread != had_thread:
-            self._view.keep_cursor_in_view()
+            self._view.keep_cursor_in_view(self)
 
     def show_marks(self) -> None:
         """Mark each hunk with a thread; threads about a file are marked at its first hunk."""
@@ -415,7 +415,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         """Show the keys that work with the current focus."""
         if self.is_writing != self._had_focus:
             self._had_focus = self.is_writing
-            self._view.keep_cursor_in_view()
+            self._view.keep_cursor_in_view(self)
         self._update_title()
 
     def _save_draft(self) -> None:
