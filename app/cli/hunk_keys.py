@@ -78,7 +78,7 @@ class NonDecidingKeyHandler(Struct, frozen=True):
             return
         command = editor_command(self.runtime.settings.editor, os.environ)
         folder = self.runtime.workspace.root
-        edited = await edit_in_user_editor(command, text, file_name=path, working_folder=folder, suspend=nullcontext)
+        edited = await edit_in_user_editor(command, text, file_name=path, cwd=folder, suspend=nullcontext)
         if edited == text:
             self.terminal.print_lines("Nothing was changed.")
             return

@@ -106,7 +106,7 @@ def print_mcp_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
     environment = runtime.environment if settings.mcp_of_others else {}
     theirs = runtime.configuration.servers_of_workspace
     known = find_configured_servers(
-        settings.mcp, runtime.workspace, runtime.sessions, environment, workspace_table_names=theirs
+        settings.mcp, runtime.workspace, runtime.sessions, environment, workspace_tables=theirs
     )
     switched = runtime.sessions.settings(SWITCH_KEY_PREFIX)
     lines = [

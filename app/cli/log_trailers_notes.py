@@ -5,14 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.cli.command_output import (
-    CommandError,
-    ExitCode,
-    print_error,
-    print_json,
-    print_line,
-    print_text,
-)
+from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
 from app.cli.json_documents import (
     BrokenRecordEntryJson,
     CommandCallerJson,

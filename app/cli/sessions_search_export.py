@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.command_output import CommandError, ExitCode, print_json, print_line, print_text
-from app.cli.json_documents import (
-    ImportRepairJson,
-    SearchHitJson,
-    SessionImportDocument,
-    SessionJson,
-)
+from app.cli.json_documents import ImportRepairJson, SearchHitJson, SessionImportDocument, SessionJson
 from app.conversation.events import (
     AssistantMessage,
     Event,

@@ -16,14 +16,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from app.copies import replace
-from app.demo.demo_conversation import (
-    PATH_PATTERN,
-    WORDING,
-    DemoReply,
-    DemoTask,
-    PlannedCall,
-    format_code_list,
-)
+from app.demo.demo_conversation import PATH_PATTERN, WORDING, DemoReply, DemoTask, PlannedCall, format_code_list
 from app.text.quantities import join_with_and
 
 _STAGED = re.compile(r"\b(P\d+)(?: is staged|, which you staged)\b")

@@ -103,11 +103,7 @@ class LoadedSdk(Struct, frozen=True):
     ssl_context: ssl.SSLContext
 
 
-_OWN_MODULES = (
-    "app.llm.bounded_bodies",
-    "app.llm.capabilities.corrections",
-    "app.llm.failures.classification",
-)
+_OWN_MODULES = ("app.llm.bounded_bodies", "app.llm.capabilities.corrections", "app.llm.failures.classification")
 """Modules of signoff that clients and failures need; importing them must not block the event loop."""
 
 _loading_lock = threading.Lock()

@@ -258,7 +258,7 @@ def find_configured_servers(
     store: trust.TrustStore,
     environment: Mapping[str, str],
     *,
-    workspace_table_names: Collection[str] = (),
+    workspace_tables: Collection[str] = (),
 ) -> ConfiguredServers:
     """Read the server tables of all configuration files; blocks.
 
@@ -267,12 +267,12 @@ def find_configured_servers(
         workspace: Its files are used if they are trusted.
         store: Stores which files are trusted.
         environment: Determines the user's home; empty to skip the user's files for other agents.
-        workspace_table_names: Names of the tables that the workspace's configuration defines.
+        workspace_tables: Names of the tables that the workspace's configuration defines.
     """
     definitions: dict[str, ServerDefinition] = {}
     for name, table in own_tables.items():
         if table.command or table.url:
-            is_of_workspace = name in workspace_table_names
+            is_of_workspace = name in workspace_tables
             source = trust.FILE_NAME if is_of_workspace else OWN_CONFIGURATION
             definitions[name] = ServerDefinition(name, table, source, is_of_workspace)
     incomplete_names = own_tables.keys() - definitions.keys()
@@ -284,7 +284,7 @@ def find_configured_servers(
         for definition in found.definitions:
             definitions.setdefault(definition.name, definition)
     for name in [name for name in own_tables if name in incomplete_names]:
-        if name in workspace_table_names:
+        if name in workspace_tables:
             problems.append(f"{trust.FILE_NAME}: [mcp.{name}] has neither a command nor a url.")
         elif name in definitions:
             definitions[name], problem = _override_definition(definitions[name], own_tables[name])

@@ -108,11 +108,7 @@ class McpManager(ToolSource):
         runtime = self._runtime
         workspace_server_names = runtime.configuration.servers_of_workspace
         return find_configured_servers(
-            settings.mcp,
-            runtime.workspace,
-            runtime.sessions,
-            environment,
-            workspace_table_names=workspace_server_names,
+            settings.mcp, runtime.workspace, runtime.sessions, environment, workspace_tables=workspace_server_names
         )
 
     def _make_servers(self) -> "McpServers":

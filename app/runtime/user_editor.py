@@ -29,18 +29,13 @@ def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]
 
 
 async def edit_in_user_editor(
-    command: list[str],
-    text: str,
-    *,
-    file_name: str,
-    working_folder: Path,
-    suspend: Callable[[], AbstractContextManager[None]],
+    command: list[str], text: str, *, file_name: str, cwd: Path, suspend: Callable[[], AbstractContextManager[None]]
 ) -> str:
     """Let the user edit a text in a file; return the saved text.
 
     Args:
         file_name: Name of the file; its extension tells the editor the language.
-        working_folder: Working directory of the editor.
+        cwd: Working directory of the editor.
         suspend: Context manager that hands the terminal to the editor.
 
     Raises:
@@ -56,7 +51,7 @@ async def edit_in_user_editor(
             raise EditorFailed(f"{problem} Set TMPDIR to a folder with room.") from error
         # Read the file before the terminal is back: keys that are typed from then on must follow this text.
         with suspend():
-            if code := await _run_editor(command, file, working_folder):
+            if code := await _run_editor(command, file, cwd):
                 raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
             try:
                 return (await asyncio.to_thread(file.read_bytes)).decode("utf-8", "surrogateescape")

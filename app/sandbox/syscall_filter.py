@@ -169,11 +169,7 @@ class SyscallResponder:
     """
 
     def __init__(
-        self,
-        listener: int,
-        places: "Sequence[bytes]",
-        hidden: "Sequence[bytes]",
-        may_start: "Callable[[], bool]",
+        self, listener: int, places: "Sequence[bytes]", hidden: "Sequence[bytes]", may_start: "Callable[[], bool]"
     ) -> None:
         column = _MACHINE_NUMBERS[os.uname().machine][0]
         tables = (_PROCESS_CALLS, _FILE_CALLS, _STARTING_CALLS, {"socket": _SOCKET, "rt_sigaction": _SIGACTION})

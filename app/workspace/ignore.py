@@ -282,7 +282,7 @@ def walk_files(
     is_cancelled: Callable[[], bool],
     is_closed: Callable[[], bool],
     *,
-    folders_instead_of_files: bool = False,
+    yield_folders: bool = False,
 ) -> Iterator[str]:
     """Yield the sorted paths of all files (or folders) below a folder that no ignore rule excludes.
 
@@ -292,7 +292,7 @@ def walk_files(
         is_off_limits: Returns whether a path is off limits.
         is_cancelled: Called at every entry; once it returns True, the walk ends.
         is_closed: Called at every entry; once it returns True, the walk raises WorkspaceClosedDuringWalk.
-        folders_instead_of_files: Yield the folders instead of the files.
+        yield_folders: Yield the folders instead of the files.
     """
     parent = start_folder.rpartition("/")[0]
     rules_above = ignore_rules_for_folder(root, parent) if start_folder else read_ignore_rules_above_workspace(root)
@@ -304,7 +304,7 @@ def walk_files(
             for path, rules in stack[-1]:
                 if is_cancelled():
                     return
-                if (rules is not None) is folders_instead_of_files:
+                if (rules is not None) is yield_folders:
                     yield path
                 if rules is not None:
                     stack.append(scan.read_entries(path, rules))

@@ -271,13 +271,7 @@ class Workspace:
         from app.workspace.ignore import walk_files
 
         return walk_files(
-            self.root,
-            "",
-            lambda link: False,
-            self.is_off_limits,
-            bool,
-            self._closed.is_set,
-            folders_instead_of_files=True,
+            self.root, "", lambda link: False, self.is_off_limits, bool, self._closed.is_set, yield_folders=True
         )
 
     def is_off_limits(self, relative: str) -> bool:

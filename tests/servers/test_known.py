@@ -55,7 +55,7 @@ class Home:
     ) -> ConfiguredServers:
         home = {"HOME": str(self.folder)}
         return find_configured_servers(
-            own or {}, Workspace(self.root), self.store, home, workspace_table_names=of_workspace
+            own or {}, Workspace(self.root), self.store, home, workspace_tables=of_workspace
         )
 
     def names(self, **own: McpServerTable) -> list[str]:

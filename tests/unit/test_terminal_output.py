@@ -126,7 +126,7 @@ def test_all_strips_of_an_app_are_freed_at_once(uncollected: None, monkeypatch: 
 def test_a_strip_of_an_app_makes_only_the_caches_it_uses_and_paints_as_those_of_textual() -> None:
     TerminalAdaptedApp(load_signoff_theme(STANDARD_THEME))
     strip = Strip([Segment("some text")])
-    assert caches_of(strip) == 0, "Textual's strips have other attributes now: compare `_STRIP_CACHES`"
+    assert caches_of(strip) == 0, "Textual's strips have other attributes now: compare `_STRIP_VALUES`"
     assert [(strip.crop(2, 6).text, strip.divide([4, 9])[1].text) for _ in range(2)] == [("me t", " text")] * 2
     assert strip.crop(2, 6) is strip.crop(2, 6)
     assert caches_of(strip) == 2

@@ -307,11 +307,7 @@ AGENTS = (
         {
             "write": WholeFileTool(path="filePath", keeps_mark=True).apply,
             "edit": ReplacementTool(
-                path="filePath",
-                old="oldString",
-                new="newString",
-                everywhere="replaceAll",
-                changes_all_endings=False,
+                path="filePath", old="oldString", new="newString", everywhere="replaceAll", changes_all_endings=False
             ).apply,
             "apply_patch": apply_codex_patch,
         },
@@ -330,11 +326,7 @@ AGENTS = (
         {
             "Create": WholeFileTool(keeps_crlf=True, keeps_mark=True, ends_line=True).apply,
             "Edit": ReplacementTool(
-                old="old_str",
-                new="new_str",
-                everywhere="change_all",
-                uses_crlf=has_mostly_crlf,
-                makes_new=False,
+                old="old_str", new="new_str", everywhere="change_all", uses_crlf=has_mostly_crlf, makes_new=False
             ).apply,
             "ApplyPatch": apply_codex_patch,
         },
@@ -357,11 +349,7 @@ AGENTS = (
         {
             "Write": WholeFileTool(path="path", mode="mode").apply,
             "Edit": ReplacementTool(
-                path="path",
-                uses_crlf=has_only_crlf,
-                changes_all_endings=False,
-                makes_new=False,
-                drops_mark=True,
+                path="path", uses_crlf=has_only_crlf, changes_all_endings=False, makes_new=False, drops_mark=True
             ).apply,
         },
         ("Bash",),

@@ -18,14 +18,7 @@ _RESERVED_WORDS = frozenset(_RESERVED_WORD_LIST.split())
 _PATTERN_CHARACTERS = frozenset("*?[]~")
 """Characters of patterns that a shell may replace by file names."""
 _ESCAPED_IN_QUOTES = frozenset('$`"\\')
-_CHARACTER_NAMES = {
-    "$": "a $",
-    "`": "a backquote",
-    "{": "a brace",
-    "}": "a brace",
-    "#": "a #",
-    "\n": "a second line",
-}
+_CHARACTER_NAMES = {"$": "a $", "`": "a backquote", "{": "a brace", "}": "a brace", "#": "a #", "\n": "a second line"}
 
 
 class NotSimpleCommand(Exception):

@@ -68,9 +68,7 @@ class EditProposalScreen(Dialog[bool]):
         deceptive_characters = find_deceptive_characters(self._proposed_text)
         if deceptive_characters:
             yield Static(
-                safe_content(f"This text holds {deceptive_characters}."),
-                id="edit-warning",
-                classes="text warning",
+                safe_content(f"This text holds {deceptive_characters}."), id="edit-warning", classes="text warning"
             )
         yield self.make_editor()
 

@@ -43,11 +43,7 @@ _STATE_SIGNS = {
 class ChecksScreen(TextDialog):
     """The stored output of all checks of a proposal, failed ones first."""
 
-    KEYS = (
-        DialogKey("n", "next check", "next"),
-        DialogKey("c", "copy all", "copy"),
-        *TextDialog.KEYS,
-    )
+    KEYS = (DialogKey("n", "next check", "next"), DialogKey("c", "copy all", "copy"), *TextDialog.KEYS)
 
     def __init__(self, checks: ProposalChecks) -> None:
         super().__init__(f"Checks of {checks.proposal}", list(check_output_lines(checks)))

@@ -45,9 +45,7 @@ class ExternalEditor:
             EditorFailed: there is no editor, it cannot be started, or it ended with an error.
         """
         command = editor_command(self._configured_command(), self._environment)
-        return await edit_in_user_editor(
-            command, text, file_name=name, working_folder=self._folder, suspend=self._suspend_app
-        )
+        return await edit_in_user_editor(command, text, file_name=name, cwd=self._folder, suspend=self._suspend_app)
 
     @contextmanager
     def _suspend_app(self) -> Iterator[None]:

@@ -266,18 +266,8 @@ def divide_strip_uncached(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
     return [self] if cuts == [length] else original_strip_divide(self, cuts)
 
 
-_STRIP_CACHES = {
-    "_divide_cache": 4,
-    "_crop_cache": 16,
-    "_style_cache": 16,
-    "_filter_cache": 4,
-    "_line_length_cache": 4,
-    "_crop_extend_cache": 4,
-    "_offsets_cache": 4,
-}
-"""Attributes of a strip that are caches, with the maximum size of each, as in Textual 8.2.8."""
 _STRIP_VALUES = {"_segments", "_cell_length", "_render_cache", "_link_ids", "_cell_count"}
-"""The other attributes of a strip."""
+"""Attributes of a strip that are no caches, as in Textual 8.2.8."""
 
 
 class _CacheSlot:
@@ -311,10 +301,12 @@ def _patch_strips() -> None:
     """Make the strips of Textual cheaper: without the cycle of `divide_strip_uncached`, and without unused caches.
 
     Textual makes seven caches for each strip, which takes six times as long as all else, and most strips use one or
-    two of them. Strips of a later version with other attributes keep their caches.
+    two of them. Strips of a later version with other values stay as they are.
     """
     Strip.divide = divide_strip_uncached  # type: ignore[method-assign]
-    if Strip.__init__ is not _init_strip and set(Strip.__slots__) == _STRIP_CACHES.keys() | _STRIP_VALUES:
-        for name, size in _STRIP_CACHES.items():
-            setattr(Strip, name, _CacheSlot(getattr(Strip, name), size))
+    attributes = {name: getattr(Strip([]), name) for name in Strip.__slots__}
+    caches = {name: cache for name, cache in attributes.items() if isinstance(cache, FIFOCache)}
+    if Strip.__init__ is not _init_strip and attributes.keys() - caches.keys() == _STRIP_VALUES:
+        for name, cache in caches.items():
+            setattr(Strip, name, _CacheSlot(getattr(Strip, name), cache._maxsize))
         Strip.__init__ = _init_strip  # type: ignore[method-assign]
