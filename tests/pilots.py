@@ -44,7 +44,7 @@ only up to Python 3.11; later, a busy thread may take the work that was counted 
 
 def _submit_and_record(executor: Any, *arguments: Any, **keywords: Any) -> Any:
     future = _submit(executor, *arguments, **keywords)
-    _submitted.setdefault(executor, []).append(future)
+    _submitted[executor] = [*_unfinished(executor), future]
     return future
 
 
@@ -56,11 +56,13 @@ def _run_and_record(item: Any, *arguments: Any) -> None:
         future.is_over = True
 
 
+def _unfinished(executor: Any) -> list[Any]:
+    return [future for future in _submitted.get(executor, ()) if not hasattr(future, "is_over")]
+
+
 def _has_thread_work(loop: Any) -> bool:
     """Return whether a thread has unfinished work, or a result that is not delivered yet."""
-    futures = _submitted.get(loop._default_executor, []) if loop._default_executor else []
-    futures[:] = [future for future in futures if not hasattr(future, "is_over")]
-    return bool(futures)
+    return bool(loop._default_executor and _unfinished(loop._default_executor))
 
 
 async def _wait_for_loop() -> None:

@@ -134,7 +134,7 @@ async def test_many_turns_with_random_faults_keep_history_and_memory_sound(
     async with bench(server, tmp_path, wire=wire, max_steps=8, retry=IMPATIENT) as on:
         on.allow_everything()
         tasks = len(asyncio.all_tasks())
-        kept: list[float] = []
+        kept: list[tuple[int, int]] = []
         for turn in range(1, turns + 1):
             await act(on, source)
             assert not on.session.is_busy
@@ -144,10 +144,11 @@ async def test_many_turns_with_random_faults_keep_history_and_memory_sound(
             on.session.requests.last_sent = None
             if turn in (turns // 2, turns // 2 * 2):
                 gc.collect()
-                kept.append(len(gc.get_objects()) / len(on.events))
+                kept.append((len(gc.get_objects()), len(on.events)))
         assert len(asyncio.all_tasks()) <= tasks + 1, asyncio.all_tasks()
         started = sum(isinstance(event, TurnStarted) for event in on.events)
         ended = sum(isinstance(event, TurnEnded) for event in on.events)
         assert started == ended >= turns // 2
-        # The log is kept in memory and grows; the objects kept for each of its events do not.
-        assert kept[1] < 1.25 * kept[0]
+        # The log is kept in memory and grows. Little else is: what loads late is 700 objects, an event 2 to 5.
+        (objects, events), (more_objects, more_events) = kept
+        assert more_objects - objects < 12 * (more_events - events) + 2_000
