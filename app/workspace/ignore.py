@@ -44,7 +44,7 @@ class _PatternTables:
     patterns by this text, so that only those whose text fits are tried.
     """
 
-    __slots__ = ("_beginnings", "_endings", "_folders", "_literals", "_names", "_others")
+    __slots__ = ("_beginnings", "_endings", "_folders", "_last_folder", "_literals", "_names", "_others")
 
     def __init__(self, rules: Iterable[tuple[int, IgnoreRule]]) -> None:
         self._literals: dict[str, int] = {}
@@ -68,6 +68,8 @@ class _PatternTables:
             else:
                 others.append((position, rule))
         self._folders = _make_groups(folders)
+        self._last_folder: tuple[str, list[_PatternGroup]] = "", []
+        """The folder of the last path, and the groups of the folders on it. Threads share it, so it is one value."""
         self._names = _make_groups(names)
         self._beginnings = _group_by_letter(beginnings, 0)
         self._endings = _group_by_letter(endings, -1)
@@ -81,19 +83,27 @@ class _PatternTables:
             name: The last part of the path.
             after: A position in the file, or -1.
         """
-        after = max(after, self._literals.get(text, -1))
+        # Empty tables are skipped, and the folder's groups kept: a walk comes here for every entry.
+        if self._literals and (position := self._literals.get(text, -1)) > after:
+            after = position
         if self._folders:
-            for folder in text.split("/")[:-1]:
-                if (group := self._folders.get(folder)) is not None:
-                    after = group.last_position(text, after)
-        if (group := self._names.get(name)) is not None:
+            folder = text[: -len(name)]
+            last_folder, groups_on_path = self._last_folder
+            if folder != last_folder:
+                groups_on_path = [self._folders[part] for part in folder.split("/") if part in self._folders]
+                self._last_folder = folder, groups_on_path
+            for group in groups_on_path:
+                after = group.last_position(text, after)
+        if self._names and (group := self._names.get(name)) is not None:
             after = group.last_position(text, after)
-        for length, groups in self._endings.get(name[-1:], ()):
-            if (group := groups.get(name[-length:])) is not None:
-                after = group.last_position(text, after)
-        for length, groups in self._beginnings.get(name[:1], ()):
-            if (group := groups.get(name[:length])) is not None:
-                after = group.last_position(text, after)
+        if self._endings:
+            for length, groups in self._endings.get(name[-1:], ()):
+                if (group := groups.get(name[-length:])) is not None:
+                    after = group.last_position(text, after)
+        if self._beginnings:
+            for length, groups in self._beginnings.get(name[:1], ()):
+                if (group := groups.get(name[:length])) is not None:
+                    after = group.last_position(text, after)
         return after if self._others is None else self._others.last_position(text, after)
 
 
@@ -124,7 +134,8 @@ class _PatternGroup:
 
     def last_position(self, text: str, after: int) -> int:
         """Return the position of the last matching pattern after `after`; `after` if there is none."""
-        after = max(after, self._last_certain_position)
+        if self._last_certain_position > after:
+            after = self._last_certain_position
         for batch in self._batches:
             # The remaining batches have only earlier positions.
             if batch.last_position <= after:
