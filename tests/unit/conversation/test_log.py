@@ -1,14 +1,17 @@
 """The log in memory changes only with the store, and folds see every event once."""
 
 import asyncio
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
 
 from app.conversation.events import (
+    EVENT_JSON,
     AssistantMessage,
     Event,
     LadderMove,
+    RequestSent,
     SideAnswer,
     SideQuestion,
     ThreadAnchor,
@@ -156,3 +159,15 @@ async def test_events_for_nobody_stay_in_memory_for_the_last_turn_only() -> None
     log = EventLog(Store())
     await log.append(said("a"), move)
     assert [event.type for event in log.events] == ["user_message", "ladder_move"]
+
+
+def test_an_event_read_from_the_store_takes_less_than_a_kilobyte() -> None:
+    stored = [RequestSent(id=number, time=number, messages=number).model_dump_json() for number in range(1, 1001)]
+    EVENT_JSON.validate_json(stored[0])
+    tracemalloc.start()
+    try:
+        log = EventLog(Store(), map(EVENT_JSON.validate_json, stored))
+        assert len(log.events) == 1000
+        assert tracemalloc.get_traced_memory()[0] / 1000 < 1024
+    finally:
+        tracemalloc.stop()
