@@ -199,6 +199,7 @@ def _forge_review(runtime: OpenWorkspace, report: "ProposalReviewReport", argume
 def _prune_sessions(runtime: OpenWorkspace, days: int) -> str:
     """Remove sessions older than `days`; return a sentence about the removed data."""
     from app.sandbox.run_folders import CACHE_FOLDER, prune_kept_cache_overlays
+    from app.sandbox.workspace_backup import prune_workspace_backups
 
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
@@ -207,9 +208,10 @@ def _prune_sessions(runtime: OpenWorkspace, days: int) -> str:
     kept = versions_kept_for_workspace(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
     runtime.signal.send()
     caches = prune_kept_cache_overlays(runtime.dirs.runs / CACHE_FOLDER, everything=True)
+    backups = prune_workspace_backups(runtime.dirs.runs, time.time())
     return (
         f"Removed {format_count(done.sessions, 'session')}, {format_count(done.proposals, 'decided proposal')}, "
         f"{format_count(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), the kept ignored "
-        f"files of {format_count(kept, 'command')} and the caches of commands ({caches:,} bytes). "
-        "The log keeps every decision."
+        f"files of {format_count(kept, 'command')}, the caches of commands ({caches:,} bytes) and the copies for "
+        f"commands in place ({backups:,} bytes). The log keeps every decision."
     )

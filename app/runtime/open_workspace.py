@@ -252,9 +252,14 @@ class OpenWorkspace:
             require_approvals_by_other_people(self.workspace.root, changes)
 
     def _is_command_running(self) -> bool:
-        """Return whether a command runs directly on the files; first restore what an interrupted one left."""
+        """Return whether a command runs directly on the files; first restore what an interrupted one left.
+
+        Raises:
+            DiskFailed: the files can't be restored.
+        """
         if not self.dirs.runs.exists():
             return False
+        from app.sandbox.captured_changes import FilesNotRestored
         from app.sandbox.workspace_backup import InPlaceCommandAlreadyRunning, make_workspace_backup
 
         if not make_workspace_backup(self.workspace.root, self.dirs.runs).marker_file.exists():
@@ -264,6 +269,10 @@ class OpenWorkspace:
                 self.service.notify(line)
         except InPlaceCommandAlreadyRunning:
             return True
+        except FilesNotRestored as error:
+            from app.proposals.values.proposal_errors import DiskFailed
+
+            raise DiskFailed(f"{error}.") from error
         return False
 
     @property

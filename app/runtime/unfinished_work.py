@@ -13,7 +13,7 @@ from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NothingToStage, ProposalError
 from app.runtime.agent_reads import find_agent_reads_before_proposal
 from app.runtime.open_workspace import OpenWorkspace
-from app.sandbox.captured_changes import FileOrLink, PathChange
+from app.sandbox.captured_changes import FileOrLink, FilesNotRestored, PathChange
 from app.storage import StorageError
 from app.storage.captured_edit_store import CapturedAgentTurn, CapturedFileEdit
 from app.workspace.path_rules import WorkspaceError
@@ -34,9 +34,14 @@ def recover_interrupted_work(runtime: OpenWorkspace, *, patience: float = PATIEN
     """
     lines = runtime.service.recover()
     lines += stage_edits_from_hooks(runtime)
-    with suppress(OSError):
+    try:
         if runtime.dirs.runs.exists() and (line := runtime.sandbox.restore_after_crash()):
             lines.append(line)
+    except FilesNotRestored as error:
+        lines.append(f"{error}.")
+    except OSError:
+        # A command is running.
+        pass
     try:
         lines += record_unrecorded_decisions(runtime, patience=patience)
     except StorageError as error:

@@ -106,3 +106,13 @@ class IgnoredPathsWriteBackReport(Struct, frozen=True):
 
 LINK_MODE = stat.S_IFLNK | 0o777
 """The mode of every symbolic link."""
+
+
+class FilesNotRestored(OSError):
+    """Files could not be restored after a command in place; their copies stay, and the next start tries again."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(
+            "A command ran directly on your files, and not all of them could be put back "
+            f"({cause.strerror or cause}). Their copies are kept: remove the cause, then start signoff again"
+        )

@@ -178,7 +178,7 @@ def _file_stats(folder: Path) -> Iterator[os.stat_result]:
 MAX_LAYER_BYTES = 8 * 1024**3
 """Size of a kept layer in bytes above which the next command starts with an empty one."""
 MAX_LAYER_DAYS = 14
-"""Days after which a kept layer is emptied."""
+"""Days after which a kept layer, or a backup that no command uses, is emptied."""
 _MEASURING_SECONDS = 600.0
 """Seconds between two measurements of a layer; each one walks the whole layer."""
 CACHE_FOLDER = "caches"

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import time
 import uuid
 import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -45,6 +46,7 @@ from app.sandbox.process import (
 )
 from app.sandbox.run_folders import (
     CACHE_FOLDER,
+    MAX_LAYER_DAYS,
     cache_redirect_variables,
     create_cache_overlay_folders,
     lock_kept_cache_overlays,
@@ -53,7 +55,7 @@ from app.sandbox.run_folders import (
     temporary_run_folder,
     versions_kept_for_workspace,
 )
-from app.sandbox.workspace_backup import WorkspaceBackup, make_workspace_backup
+from app.sandbox.workspace_backup import WorkspaceBackup, make_workspace_backup, prune_workspace_backups
 from app.workspace.paths import Workspace
 
 
@@ -260,10 +262,13 @@ class Sandbox:
 
     @asynccontextmanager
     async def _open_in_place(self, pending: PendingFiles) -> AsyncIterator[InPlaceSandboxedWorkspace]:
-        guard, policy = self._backup(), StagingPathPolicy(self._workspace, pending)
+        guard, policy = self._backup(), self._path_policy(pending)
         async with self._open_run_folders("commands", keep_files=True) as folders:
             with ExitStack() as stack:
                 await run_shielded(asyncio.to_thread(stack.enter_context, guard.locked()))
+                if line := await run_shielded(asyncio.to_thread(guard.restore_interrupted, self._path_policy)):
+                    # The pending changes were read while the files were not the user's.
+                    raise OSError(f"{line} Try this one again")
                 try:
                     await run_shielded(asyncio.to_thread(guard.back_up_and_write_pending, policy, pending))
                     yield InPlaceSandboxedWorkspace(
@@ -291,9 +296,10 @@ class Sandbox:
             InPlaceCommandAlreadyRunning: A command is running.
             OSError: The files can't be written.
         """
-        return self._backup().restore_after_crash(
-            lambda pending: StagingPathPolicy(self._workspace, pending), wait_for_lock=wait_for_lock
-        )
+        return self._backup().restore_after_crash(self._path_policy, wait_for_lock=wait_for_lock)
+
+    def _path_policy(self, pending: PendingFiles) -> StagingPathPolicy:
+        return StagingPathPolicy(self._workspace, pending)
 
     def _backup(self) -> WorkspaceBackup:
         return make_workspace_backup(self._workspace.root, self._state)
@@ -382,8 +388,9 @@ class Sandbox:
         return folders.temporary, folders.caches.new_caches_folder
 
     def _remove_stale_folders(self) -> None:
-        """Remove the folders of runs that were killed, and layers over caches that are too old or too large."""
+        """Remove the folders of runs that were killed, old backups, and layers that are too old or too large."""
         remove_stale_folders(self._state)
+        prune_workspace_backups(self._state, time.time() - MAX_LAYER_DAYS * 86_400)
         prune_kept_cache_overlays(self._state / CACHE_FOLDER, everything=False)
 
     async def _find_mode(self) -> SandboxProbeResult:

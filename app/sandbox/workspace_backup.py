@@ -3,7 +3,8 @@
 After all files are copied, the pending changes are written to the workspace, so that the command finds them as it
 would on an overlay. They are undone together with the command's own changes. The copies stay for the next command,
 which copies only newer files. git's objects, which git never changes, are kept as hard links where the system allows
-it; new ones stay, because another program may refer to them. A marker file exists while a command runs; if signoff is
+it; new ones stay, because another program may refer to them. Copies that no command uses for two weeks are removed.
+A marker file exists while a command runs; if signoff is
 killed, the next start finds it and restores the files.
 """
 
@@ -26,6 +27,7 @@ from app.sandbox.captured_changes import (
     ChangedPathWithSize,
     CommandFileChanges,
     FileOrLink,
+    FilesNotRestored,
     PathChange,
     PendingFiles,
     WrittenIgnoredPath,
@@ -53,7 +55,7 @@ from app.workspace.reading import have_same_bytes
 _TRIES, _PAUSE = 20, 0.1
 _STORED_OBJECT = re.compile(rf"{re.escape(GIT_OBJECTS_FOLDER)}/(?:[0-9a-f]{{2}}(?:/[^/]+)?|pack/(?:pack-|tmp_)[^/]+)")
 """Paths of loose objects and packs; other files beside them, such as `info/alternates`, change what git reads."""
-_INDEX, _MARK, _LOCK = "index.json", "running", "lock"
+_STORE, _INDEX, _MARK, _LOCK = "guard-", "index.json", "running", "lock"
 _LOST_COPIES_MESSAGE = (
     "A command that ran directly on your files was cut off, and what was kept of them can't be read: look through "
     "them (git status); nothing was put back."
@@ -143,6 +145,8 @@ class WorkspaceBackup(Struct):
             OSError: Not all files could be copied; don't run the command.
         """
         self._load_index()
+        # Copies of an interrupted backup may be hard links to git's objects: a new copy must not overwrite them.
+        self._remove_unnamed_copies()
         now: dict[str, StatFingerprint] = {}
         size = count = 0
         links_objects = self.root.stat().st_dev == self.store.stat().st_dev
@@ -162,7 +166,10 @@ class WorkspaceBackup(Struct):
                 self._number += 1
                 self._names[path] = str(self._number)
                 if _is_git_object(path):
-                    _link_or_copy(self.root / path, self.store / str(self._number))
+                    if not _link_or_copy(self.root / path, self.store / str(self._number)) and links_objects:
+                        size += facts.size
+                        if size > MAX_BACKUP_BYTES:
+                            raise TooManyFilesToBackUp
                     now[path] = stat_fingerprint((self.root / path).lstat())
                 else:
                     shutil.copyfile(self.root / path, self.store / str(self._number))
@@ -217,7 +224,13 @@ class WorkspaceBackup(Struct):
         return PathChange(path, self._content_before(path, limit), read_file_or_link(self.root / path, limit))
 
     def restore_files(self, policy: StagingPathPolicy) -> int:
-        """Restore all files; return how many had changed. Raises OSError."""
+        """Restore all files; return how many had changed. Raises FilesNotRestored."""
+        try:
+            return self._restore_changed_files(policy)
+        except OSError as error:
+            raise FilesNotRestored(error) from error
+
+    def _restore_changed_files(self, policy: StagingPathPolicy) -> int:
         if not self.marker_file.exists():
             # The backup is incomplete and no command has run: copies of an earlier command may be out of date.
             return 0
@@ -274,19 +287,23 @@ class WorkspaceBackup(Struct):
 
         Raises:
             InPlaceCommandAlreadyRunning: The command is still running.
-            OSError: The files can't be written.
+            FilesNotRestored: The files can't be written.
         """
         if not self.marker_file.exists():
             return ""
         with self.locked(wait=wait_for_lock):
-            if not self.marker_file.exists():
-                return ""
-            if not self._load_index():
-                self.marker_file.unlink()
-                return _LOST_COPIES_MESSAGE
-            policy = policy_with(self._pending)
-            policy.git_rules.restore(self._rules, self.kept)
-            self.restore_files(policy)
+            return self.restore_interrupted(policy_with)
+
+    def restore_interrupted(self, policy_with: Callable[[PendingFiles], StagingPathPolicy]) -> str:
+        """Do as `restore_after_crash`, while the lock is held."""
+        if not self.marker_file.exists():
+            return ""
+        if not self._load_index():
+            self.marker_file.unlink()
+            return _LOST_COPIES_MESSAGE
+        policy = policy_with(self._pending)
+        policy.git_rules.restore(self._rules, self.kept)
+        self.restore_files(policy)
         return "A command that ran directly on your files was cut off; every file is as it was before."
 
     def _is_new_object(self, path: str) -> bool:
@@ -405,30 +422,61 @@ class WorkspaceBackup(Struct):
             os.fsync(file.fileno())
         temporary.replace(self.store / _INDEX)
 
-    def _remove_unnamed_copies(self) -> None:
-        """Remove copies that the index does not name."""
+    def _remove_unnamed_copies(self) -> int:
+        """Remove copies that the index does not name; return the number of bytes freed."""
         wanted = set(self._names.values()) | {_INDEX, _MARK, _LOCK}
+        freed = 0
         for place in self.store.iterdir():
             if place.name not in wanted:
+                facts = place.lstat()
+                freed += facts.st_blocks * 512 if facts.st_nlink == 1 else 0
                 place.unlink()
+        return freed
+
+    def prune(self, before: float) -> int:
+        """Remove all copies if no command ran since a time (Unix), or is to be undone; return the bytes freed.
+
+        Raises:
+            OSError: A command is running, or the copies can't be removed.
+        """
+        with self.locked(wait=False):
+            if self.store.stat().st_mtime >= before or self.marker_file.exists():
+                return 0
+            (self.store / _INDEX).unlink(missing_ok=True)
+            return self._remove_unnamed_copies()
+
+
+def prune_workspace_backups(state: Path, before: float) -> int:
+    """Remove the copies of workspaces in which no command ran since a time (Unix); return the bytes freed."""
+    freed = 0
+    for store in state.glob(f"{_STORE}*"):
+        with suppress(OSError):
+            freed += WorkspaceBackup(store, store).prune(before)
+    return freed
 
 
 def make_workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
     """Return the backup of a workspace, with its store below `state`."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
-    return WorkspaceBackup(root, state / f"guard-{name}")
+    return WorkspaceBackup(root, state / f"{_STORE}{name}")
 
 
 def _is_git_object(path: str) -> bool:
     return path.startswith(f"{GIT_OBJECTS_FOLDER}/")
 
 
-def _link_or_copy(source: Path, target: Path) -> None:
-    """Make a hard link to a file, or a copy where the system refuses the link. Raises OSError."""
+def _link_or_copy(source: Path, target: Path) -> bool:
+    """Make a hard link to a file, or a copy where the system refuses the link; return whether it is a link.
+
+    Raises:
+        OSError: Neither can be made.
+    """
     try:
         target.hardlink_to(source)
     except OSError:
         shutil.copy2(source, target)
+        return False
+    return True
 
 
 def _path_and_parents(path: str) -> Iterator[str]:

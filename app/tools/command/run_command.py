@@ -11,7 +11,7 @@ from pydantic import Field
 
 from app.copies import replace
 from app.proposals.values.origin import CommandRecipe
-from app.sandbox.captured_changes import PathChange
+from app.sandbox.captured_changes import FilesNotRestored, PathChange
 from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
 from app.sandbox.process import ProcessResult, StartFailed, describe_exit
 from app.tools.base.contract import PermissionRequest, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
@@ -96,6 +96,8 @@ class RunCommand(Tool):
                 output, changes = await self._execute_in(run, arguments, folder, context, in_place=in_place)
                 if in_place and (pending or changes):
                     output = replace(output, text=f"{IN_PLACE_NOTE}\n{output.text}")
+        except FilesNotRestored as error:
+            raise ToolError(f"{error}.") from error
         except OSError as error:
             raise ToolError(f"The command could not be run: {error.strerror or error}.") from error
         if changes:

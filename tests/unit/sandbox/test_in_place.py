@@ -6,23 +6,26 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from app.proposals.values.proposal_errors import WorkspaceBusy
+from app.proposals.values.proposal_errors import ProposalError, WorkspaceBusy
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.runtime.unfinished_work import recover_interrupted_work
 from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.path_policy import StagingPathPolicy
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.workspace_backup import make_workspace_backup
+from app.sandbox.workspace_backup import make_workspace_backup, prune_workspace_backups
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_both_modes import printed
 from tests.waiting import until
 
+GIT = "git -c user.name=a -c user.email=a@b"
 PENDING = {
     "a.txt": FileOrLink(b"proposed\n", 0o755),
     "gone/in/file": None,
@@ -99,23 +102,67 @@ def test_files_of_a_killed_command_are_restored_without_pending_edits(root: Path
     assert facts(root) == before and root.stat().st_mode == mode
 
 
-async def test_an_incomplete_backup_runs_none(root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with sandbox.open_run({}) as run:
-        await printed(run, "echo x > b.txt")
-    (root / "b.txt").write_text("the user's newest\n")
-
+def fail_copies(monkeypatch: pytest.MonkeyPatch, refused: Callable[[Path, Path], bool]) -> None:
     copy = shutil.copyfile
 
     def refuse(source: Path, target: Path) -> None:
-        if source.is_relative_to(root):
+        if refused(source, target):
             raise OSError(28, "No space left on device")
         copy(source, target)
 
     monkeypatch.setattr(shutil, "copyfile", refuse)
-    with pytest.raises(OSError, match="No space"):
+
+
+async def test_an_incomplete_backup_runs_none_and_is_made_anew(
+    root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sandbox.open_run({}) as run:
+        await printed(run, "echo x > b.txt")
+    (root / "b.txt").write_text("the user's newest\n")
+    subprocess.run(["sh", "-c", f"git add . && {GIT} commit -qm one"], cwd=root, check=True)
+    with monkeypatch.context() as full_disk:
+        fail_copies(full_disk, lambda source, _: source == root / "b.txt")
+        with pytest.raises(OSError, match="No space"):
+            async with sandbox.open_run({}):
+                pytest.fail("it ran")
+    assert (root / "b.txt").read_text() == "the user's newest\n"
+    (root / ".first").write_text("copied before git's objects are\n")
+    async with sandbox.open_run({}) as run:
+        await printed(run, "rm .first b.txt")
+    assert (root / "b.txt").read_text() == "the user's newest\n"
+    subprocess.run(["git", "fsck", "--strict"], cwd=root, check=True)
+
+
+async def test_copies_are_removed_when_old_or_on_request_but_not_while_needed(root: Path, sandbox: Sandbox) -> None:
+    runs = root.parent / "runs"
+    guard = make_workspace_backup(root, runs)
+    for old in (True, False):
+        async with sandbox.open_run({}) as run:
+            await printed(run, "echo x > b.txt")
+            assert prune_workspace_backups(runs, time.time()) == 0, "a command runs"
+        guard.marker_file.touch()
+        assert prune_workspace_backups(runs, time.time()) == 0, "a command was killed"
+        guard.marker_file.unlink()
+        assert prune_workspace_backups(runs, time.time() - 3600) == 0 and list(guard.store.glob("[0-9]*"))
+        if old:
+            os.utime(guard.store, (0, 0))
+            await Sandbox(Workspace(root), runs, own_folders=(), modes=[SandboxMode.IN_PLACE]).probe()
+        else:
+            assert prune_workspace_backups(runs, time.time()) > 0
+        assert [path.name for path in guard.store.iterdir()] == ["lock"]
+
+
+async def test_files_of_a_killed_command_are_restored_before_the_next_one(root: Path, sandbox: Sandbox) -> None:
+    guard = make_workspace_backup(root, root.parent / "runs")
+    with guard.locked():
+        guard.back_up_and_write_pending(StagingPathPolicy(Workspace(root), {}), {})
+        (root / "b.txt").write_text("by the command\n")
+        # Here it is killed.
+    with pytest.raises(OSError, match=r"every file is as it was before\. Try this one again"):
         async with sandbox.open_run({}):
             pytest.fail("it ran")
-    assert (root / "b.txt").read_text() == "the user's newest\n"
+    async with sandbox.open_run({}) as run:
+        assert await printed(run, "cat b.txt") == "b\n"
 
 
 async def test_a_folder_without_ignored_files_may_become_a_file(root: Path, sandbox: Sandbox) -> None:
@@ -270,9 +317,12 @@ async def test_a_workspace_too_large_to_back_up_without_gits_objects_runs_no_com
             async with sandbox.open_run({}):
                 pytest.fail("it was opened")
         assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.restore_after_crash()
-
-
-GIT = "git -c user.name=a -c user.email=a@b"
+    (root / ".git/objects/00/large").write_bytes(b"x" * 1_000_000)
+    monkeypatch.setattr(Path, "hardlink_to", lambda *_: os.link("", ""))
+    monkeypatch.setattr("app.sandbox.workspace_backup.MAX_BACKUP_BYTES", 500_000)
+    with pytest.raises(OSError, match="more here than"):
+        async with sandbox.open_run({}):
+            pytest.fail("it was opened")
 
 
 @pytest.mark.parametrize(
@@ -341,6 +391,28 @@ async def test_no_decision_is_carried_out_while_the_files_are_a_commands(root: P
         # Here it is killed.
     runtime.service.approve(proposal.id)
     assert (root / "a.txt").read_text() == "on disk\n" and (root / "b.txt").read_text() == "approved\n"
+
+
+async def test_files_that_can_not_be_restored_are_reported_until_they_are(
+    root: Path, runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=[SandboxMode.IN_PLACE])
+    draft = runtime.service.new_draft("")
+    draft.write("new.txt", "new\n")
+    proposal = runtime.service.stage(draft, "Add a file")
+    with monkeypatch.context() as full_disk:
+        fail_copies(full_disk, lambda _, target: target == root / "b.txt")
+        with pytest.raises(OSError, match=r"not all of them could be put back \(No space left on device\)"):
+            async with sandbox.open_run({}) as run:
+                await printed(run, "echo x > b.txt")
+        (line,) = recover_interrupted_work(runtime)
+        assert "not all of them could be put back" in line
+        with pytest.raises(ProposalError, match="not all of them could be put back"):
+            runtime.service.approve(proposal.id)
+    assert recover_interrupted_work(runtime) == [
+        "A command that ran directly on your files was cut off; every file is as it was before."
+    ]
+    assert (root / "b.txt").read_text() == "b\n"
 
 
 async def test_ignore_rules_written_in_place_hide_nothing(root: Path) -> None:

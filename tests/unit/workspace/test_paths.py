@@ -234,7 +234,8 @@ def test_leaves_no_descriptor_open(workspace: Workspace) -> None:
         for method in (workspace.read, workspace.normalize_path, workspace.kind):
             with suppress(OSError, UnsafePath):
                 method(path)
-    assert len(list(Path("/dev/fd").iterdir())) == before
+    # Garbage collection may close what earlier tests have left.
+    assert len(list(Path("/dev/fd").iterdir())) <= before
 
 
 PIECES = (
