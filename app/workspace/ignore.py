@@ -92,8 +92,8 @@ class _PatternTables:
             if folder != last_folder:
                 groups_on_path = [self._folders[part] for part in folder.split("/") if part in self._folders]
                 self._last_folder = folder, groups_on_path
-            for group in groups_on_path:
-                after = group.last_position(text, after)
+            for folder_group in groups_on_path:
+                after = folder_group.last_position(text, after)
         if self._names and (group := self._names.get(name)) is not None:
             after = group.last_position(text, after)
         if self._endings:
