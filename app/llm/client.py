@@ -120,7 +120,12 @@ class ResponseEventReader:
         if isinstance(body, dict):
             yield self._decoder.read_document(body)
         elif self._assembly.is_empty:
-            raise AttemptFailed(self._describer.describe_non_stream(text))
+            is_cut = text.lstrip().startswith("{")
+            raise AttemptFailed(
+                self._describer.describe_broken_response("broke off", "its JSON is not complete")
+                if is_cut
+                else self._describer.describe_non_stream(text)
+            )
 
 
 def _has_call(chunk: Mapping[str, Any]) -> bool:

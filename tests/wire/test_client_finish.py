@@ -27,8 +27,9 @@ async def test_every_finish_reason_completes_a_response(server: WireServer, reas
 CUT_SHORT: dict[str, tuple[tuple[Any, ...], str | None]] = {
     **{
         reason: ((chunk(finish=reason), DONE), reason)
-        for reason in ("length", "content_filter", "error", "model_context_window_exceeded")
+        for reason in ("length", "model_length", "content_filter", "error", "model_context_window_exceeded")
     },
+    "in capitals": ((chunk(finish="MAX_TOKENS"), DONE), "max_tokens"),
     "a later reason wins": ((chunk(finish="tool_calls"), chunk(finish="length"), DONE), "length"),
     "a later reason does not undo it": ((chunk(finish="length"), chunk(finish="stop"), DONE), "length"),
     "no reason": ((DONE,), None),

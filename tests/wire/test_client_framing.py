@@ -84,6 +84,7 @@ BROKEN: dict[str, Any] = {
     "only DONE": stream(DONE),
     "ends before anything is said": stream(chunk("", role="assistant"), END),
     "empty document": document("", content_type="text/plain"),
+    "a document that breaks off": document(json.dumps(Turn("Hello").completion())[:-9]),
 }
 
 

@@ -255,9 +255,9 @@ class DeltaMerger:
 
 
 INCOMPLETE_REASONS = frozenset(
-    {"length", "max_tokens", "content_filter", "error", "model_context_window_exceeded", "sensitive"}
+    {"length", "max_tokens", "model_length", "content_filter", "error", "model_context_window_exceeded", "sensitive"}
 )
-"""Finish reasons of an incomplete response, whose calls must not run."""
+"""Finish reasons of an incomplete response, whose calls must not run; some servers write them in capitals."""
 
 _ECHOED_LISTS = ("reasoning_details", "thinking_blocks", OPAQUE_BLOCKS)
 _MERGED_TEXTS = ("text", "summary", "thinking")
@@ -348,8 +348,12 @@ class ResponseAssembly:
             self._feed_delta(self._find_new_part(message, whole=whole or bool(choice.get("finish_reason"))), deltas)
         self._update_usage(choice)
         reason = choice.get("finish_reason")
+        if not isinstance(reason, str) or not reason:
+            return
         # The first reason counts, unless a later one says that the response is incomplete.
-        if isinstance(reason, str) and reason and (self.finish_reason is None or reason in INCOMPLETE_REASONS):
+        if (known := reason.lower()) in INCOMPLETE_REASONS:
+            self.finish_reason = known
+        elif self.finish_reason is None:
             self.finish_reason = reason[:_MAX_REASON_CHARACTERS]
 
     def _find_new_part(self, message: Mapping[str, Any], *, whole: bool) -> Mapping[str, Any]:
