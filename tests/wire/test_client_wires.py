@@ -306,6 +306,106 @@ async def test_text_missing_in_the_deltas_is_taken_from_the_final_event(server: 
     assert (completed.usage.prompt_tokens, completed.usage.completion_tokens) == (7, 3)
 
 
+def call_events(at: int | None, call_id: str, *pieces: Any) -> list[dict[str, Any]]:
+    """The beginning of a call of Responses, its arguments in pieces, and its end."""
+    index = {} if at is None else {"output_index": at}
+    item = {**FUNCTION_CALL, "call_id": call_id, "arguments": ""}
+    delta = {"type": "response.function_call_arguments.delta", "item_id": call_id, **index}
+    whole = {**item, "arguments": pieces[0] if len(pieces) == 1 else "".join(pieces)}
+    return [
+        {"type": "response.output_item.added", "item": item, **index},
+        *({**delta, "delta": piece} for piece in pieces),
+        {"type": "response.output_item.done", "item": whole, **index},
+    ]
+
+
+def block_events(at: int, block: dict[str, Any], *pieces: str) -> list[dict[str, Any]]:
+    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    return [
+        {"type": "content_block_start", "index": at, "content_block": block},
+        *({"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": at},
+    ]
+
+
+COMPLETED = {"type": "response.completed", "response": {"status": "completed"}}
+TOOL_USE_END = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
+A, B = '{"path": "a"}', '{"path": "b"}'
+FIRST, SECOND = call_events(None, "t1", A[:5], A[5:]), call_events(None, "t2", B)
+USES = [block_events(at, {**TOOL_USE, "id": f"t{at + 1}", "input": {}}, *cut) for at, cut in enumerate([[A], [B]])]
+TWO_CALLS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "no output index": ("responses", [*FIRST, *SECOND, COMPLETED]),
+    "no output index, interleaved": (
+        "responses",
+        [event for pair in zip(FIRST, [SECOND[0], {}, *SECOND[1:]], strict=True) for event in pair] + [COMPLETED],
+    ),
+    "no output index, items that come whole": ("responses", [FIRST[-1], SECOND[-1], COMPLETED]),
+    "one output index for all": (
+        "responses",
+        [*(call_events(0, "t1", A)[at] for at in (0, 1, 2)), call_events(0, "t2", B)[-1], COMPLETED],
+    ),
+    "arguments only in their last event": (
+        "responses",
+        [
+            one
+            for first, arguments in ((FIRST[0], A), (SECOND[0], B))
+            for one in (
+                first,
+                {
+                    "type": "response.function_call_arguments.done",
+                    "item_id": first["item"]["call_id"],
+                    "arguments": arguments,
+                },
+            )
+        ]
+        + [COMPLETED],
+    ),
+    "calls only in the last event": (
+        "responses",
+        [
+            {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi."},
+            {
+                "type": "response.completed",
+                "response": {"status": "completed", "output": [SPOKEN, FIRST[-1]["item"], SECOND[-1]["item"]]},
+            },
+        ],
+    ),
+    "arguments as an object": (
+        "responses",
+        [
+            {**one, "item": {**one["item"], "arguments": json.loads(one["item"]["arguments"])}}
+            for one in (FIRST[-1], SECOND[-1])
+        ]
+        + [COMPLETED],
+    ),
+    "interleaved blocks": (
+        "anthropic",
+        [*(event for pair in zip(*USES, strict=True) for event in pair), TOOL_USE_END],
+    ),
+    "a tool of the server between them": (
+        "anthropic",
+        [
+            *USES[0],
+            *block_events(7, {"type": "server_tool_use", "name": "web_search"}, '{"query": "x"}'),
+            *USES[1],
+            TOOL_USE_END,
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TWO_CALLS)
+async def test_each_call_of_an_odd_stream_gets_its_arguments(server: WireServer, kind: str) -> None:
+    wire, events = TWO_CALLS[kind]
+    server.script([stream(*(named(one) for one in events if one))])
+    completed = await Talk(server, wire).ask()
+    assert [(call.wire_id, call.arguments) for call in completed.calls] == [
+        ("t1", {"path": "a"}),
+        ("t2", {"path": "b"}),
+    ]
+    assert (completed.finish_reason, completed.truncated) == ("tool_calls", False)
+
+
 @each_vendor
 @pytest.mark.parametrize("pieces", [1, 4, 1000])
 async def test_a_stream_may_be_split_at_any_place(server: WireServer, vendor: Vendor, pieces: int) -> None:

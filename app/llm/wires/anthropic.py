@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
@@ -54,14 +56,9 @@ class AnthropicToChatDecoder:
         self._usage: dict[str, int] = {}
         self._cost: Any = None
         """The cost as reported by some providers of this protocol."""
-        self._block: dict[str, Any] = {}
-        """The block that is being received."""
-        self._thinking_pieces: list[str] = []
-        """The pieces of its thinking so far."""
-        self._has_arguments = False
-        """Whether a piece of its arguments was received."""
-        self._call_number = -1
-        """Number of the latest call."""
+        self._blocks: dict[Any, _OpenBlock] = {}
+        """The blocks that are being received, by index."""
+        self._call_count = 0
 
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of one event."""
@@ -71,11 +68,11 @@ class AnthropicToChatDecoder:
                 self._read_usage(message)
                 return make_chat_chunk(model=message.get("model"))
             case "content_block_start":
-                return self._begin_block(mapping_or_empty(event.get("content_block")))
+                return self._begin_block(str(event.get("index")), mapping_or_empty(event.get("content_block")))
             case "content_block_delta":
-                return self._make_delta_chunk(mapping_or_empty(event.get("delta")))
+                return self._make_delta_chunk(str(event.get("index")), mapping_or_empty(event.get("delta")))
             case "content_block_stop":
-                return self._end_block()
+                return self._end_block(str(event.get("index")))
             case "message_delta":
                 self._read_usage(event)
                 return self._make_last_chunk(mapping_or_empty(event.get("delta")).get("stop_reason"))
@@ -92,7 +89,7 @@ class AnthropicToChatDecoder:
             return self.read_event(document)
         delta: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
         for block in list_or_empty(document.get("content")):
-            for piece in (self._begin_block(mapping_or_empty(block)), self._end_block()):
+            for piece in (self._begin_block("", mapping_or_empty(block)), self._end_block("")):
                 for name, value in mapping_or_empty(piece.get("choices", [{}])[0].get("delta")).items():
                     delta[name] = delta[name] + value if name in delta else value
         self._read_usage(document)
@@ -100,55 +97,55 @@ class AnthropicToChatDecoder:
         ended["choices"][0]["delta"] = delta
         return {**ended, "model": document.get("model")}
 
-    def _begin_block(self, block: Mapping[str, Any]) -> dict[str, Any]:
-        self._block = dict(block)
-        self._has_arguments = False
-        match block.get("type"):
+    def _begin_block(self, index: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        block = self._blocks[index] = _OpenBlock(dict(content))
+        match content.get("type"):
             case "text":
-                return self._make_text_chunk(block.get("text"))
+                return self._make_text_chunk(content.get("text"))
             case "thinking":
-                self._thinking_pieces = [str(block.get("thinking") or "")]
-                return make_chat_chunk({"reasoning_content": self._thinking_pieces[0]})
+                block.thinking.append(str(content.get("thinking") or ""))
+                return make_chat_chunk({"reasoning_content": block.thinking[0]})
             case "tool_use":
-                self._call_number += 1
+                block.call_number = self._call_count
+                self._call_count += 1
                 self._opaque.note_call()
-                return make_chat_chunk(
-                    make_call_delta(
-                        self._call_number, call_id=str(block.get("id") or ""), name=str(block.get("name") or "")
-                    )
-                )
+                call_id, name = str(content.get("id") or ""), str(content.get("name") or "")
+                return make_chat_chunk(make_call_delta(block.call_number, call_id=call_id, name=name))
         return {}
 
-    def _make_delta_chunk(self, delta: Mapping[str, Any]) -> dict[str, Any]:
+    def _make_delta_chunk(self, index: str, delta: Mapping[str, Any]) -> dict[str, Any]:
+        # A block without a start is text or thinking: its deltas say all that is needed.
+        block = self._blocks.setdefault(index, _OpenBlock({}))
         match delta.get("type"):
             case "text_delta":
                 return self._make_text_chunk(delta.get("text"))
             case "thinking_delta":
                 thought = str(delta.get("thinking") or "")
-                self._thinking_pieces.append(thought)
+                block.thinking.append(thought)
                 return make_chat_chunk({"reasoning_content": thought})
             case "signature_delta":
-                signature = str(delta.get("signature") or "")
-                self._block["signature"] = str(self._block.get("signature") or "") + signature
-            case "input_json_delta":
+                block.content["signature"] = str(block.content.get("signature") or "") + str(
+                    delta.get("signature") or ""
+                )
+            case "input_json_delta" if block.call_number is not None:
                 piece = str(delta.get("partial_json") or "")
-                self._has_arguments = self._has_arguments or bool(piece)
-                return make_chat_chunk(make_call_delta(max(self._call_number, 0), arguments=piece))
+                block.has_arguments = block.has_arguments or bool(piece)
+                return make_chat_chunk(make_call_delta(block.call_number, arguments=piece))
         return {}
 
-    def _end_block(self) -> dict[str, Any]:
-        block, self._block = self._block, {}
-        match block.get("type"):
-            case "tool_use" if not self._has_arguments and block.get("input"):
+    def _end_block(self, index: str) -> dict[str, Any]:
+        block = self._blocks.pop(index, _OpenBlock({}))
+        content = block.content
+        match content.get("type"):
+            case "tool_use" if not block.has_arguments and content.get("input"):
                 # Some servers send all arguments at the start of the block.
-                return make_chat_chunk(
-                    make_call_delta(self._call_number, arguments=json.dumps(block["input"], ensure_ascii=False))
-                )
-            case "thinking" if block.get("signature"):
-                kept = {"thinking": "".join(self._thinking_pieces), "signature": block["signature"]}
+                return make_chat_chunk(make_call_delta(block.call_number or 0, arguments=content["input"]))
+            case "thinking" if content.get("signature"):
+                kept = {"thinking": "".join(block.thinking), "signature": content["signature"]}
                 return make_chat_chunk(self._opaque.make_delta({"type": "thinking", **kept}))
-            case "redacted_thinking" if block.get("data"):
-                return make_chat_chunk(self._opaque.make_delta({"type": "redacted_thinking", "data": block["data"]}))
+            case "redacted_thinking" if content.get("data"):
+                kept = {"type": "redacted_thinking", "data": content["data"]}
+                return make_chat_chunk(self._opaque.make_delta(kept))
         return {}
 
     def _make_text_chunk(self, text: Any) -> dict[str, Any]:
@@ -174,6 +171,18 @@ class AnthropicToChatDecoder:
         for name, value in usage.items():
             if name.endswith("_tokens") and (number := parse_token_count(value)):
                 self._usage[name] = number
+
+
+class _OpenBlock(Struct):
+    """A block that is being received."""
+
+    content: dict[str, Any]
+    """Its content as sent at the start."""
+    thinking: list[str] = []
+    """The pieces of its thinking so far."""
+    call_number: int | None = None
+    has_arguments: bool = False
+    """Whether a piece of its arguments was received."""
 
 
 _HAS_EFFORT = re.compile(r"claude-(?!\d|instant|(?:opus|sonnet|haiku)-4(?:[-.](?:[0-5]|\d{8})\b|$|[@:]))")

@@ -41,16 +41,15 @@ class ResponsesApiToChatDecoder:
         self._opaque = OpaqueBlockDeltaBuilder("responses")
         self._text_places: set[Any] = set()
         """Output indexes of the messages whose text was received."""
-        self._call_numbers: dict[Any, int] = {}
-        """Number of each call by output index."""
-        self._calls_with_arguments: set[int] = set()
-        """Numbers of the calls whose arguments were received."""
+        self._calls: list[_OpenedCall] = []
 
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of one event."""
         place = event.get("output_index")
         place = place if isinstance(place, int) else None
         match event.get("type"):
+            case str() as kind if kind.startswith("response.function_call_arguments."):
+                return make_chat_chunk(self._make_arguments_delta(place, event))
             case str() as kind if kind.endswith(".delta"):
                 return self._make_delta_chunk(kind, place, event.get("delta"))
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
@@ -63,14 +62,14 @@ class ResponsesApiToChatDecoder:
                 return make_chat_chunk(model=mapping_or_empty(event.get("response")).get("model"))
             case "response.completed" | "response.incomplete" | "response.failed":
                 return self._make_last_chunk(mapping_or_empty(event.get("response")))
-            case "error":
-                return {"error": event.get("error") or dict(event)}
         return self.read_document(event)
 
     def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of a response that was not streamed."""
         if document.get("object") == "response" and "output" in document:
             return self._make_last_chunk(document)
+        if document.get("type") == "error":
+            return {"error": document.get("error") or dict(document)}
         # An unknown event; or not an event of this protocol, for example another error format.
         return {} if "type" in document else document
 
@@ -82,10 +81,6 @@ class ResponsesApiToChatDecoder:
                 return self._make_text_chunk(place, piece)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 return make_chat_chunk({"reasoning_content": piece})
-            case "response.function_call_arguments.delta" if place in self._call_numbers:
-                number = self._call_numbers[place]
-                self._calls_with_arguments.add(number)
-                return make_chat_chunk(make_call_delta(number, arguments=piece))
         return {}
 
     def _make_text_chunk(self, place: Any, text: str) -> dict[str, Any]:
@@ -94,22 +89,49 @@ class ResponsesApiToChatDecoder:
         return make_chat_chunk({"content": text})
 
     def _open_call(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
-        number = self._call_numbers[place] = len(self._call_numbers)
+        call = _OpenedCall(len(self._calls), place, str(item.get("call_id") or ""), str(item.get("id") or ""))
+        self._calls.append(call)
         self._opaque.note_call()
-        identity = str(item.get("call_id") or item.get("id") or "")
-        return make_call_delta(number, call_id=identity, name=str(item.get("name") or ""))
+        name = str(item.get("name") or "")
+        return make_call_delta(call.number, call_id=call.call_id or call.item_id, name=name)
+
+    def _find_call(self, place: Any, call_id: Any, item_id: Any) -> "_OpenedCall | None":
+        """Return the latest call that this may be about: some servers send no output index (llama.cpp) or the same
+        for all calls, others another item id with each event."""
+        ids = {str(one) for one in (call_id, item_id) if one}
+        for call in reversed(self._calls):
+            if place is None:
+                found = not ids or not ids.isdisjoint((call.call_id, call.item_id))
+            else:
+                found = place == call.place and (not call_id or call.call_id in ("", str(call_id)))
+            if found:
+                return call
+        return None
+
+    def _make_arguments_delta(self, place: Any, event: Mapping[str, Any]) -> dict[str, Any]:
+        call = self._find_call(place, None, event.get("item_id"))
+        piece = event.get("delta")
+        if call is None or not isinstance(piece, str) or not piece:
+            return self._add_missing_arguments(call, event)
+        call.has_arguments = True
+        return make_call_delta(call.number, arguments=piece)
+
+    def _add_missing_arguments(self, call: "_OpenedCall | None", holder: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the delta with the complete arguments of a call, unless its arguments were received before."""
+        if call is None or call.has_arguments or not holder.get("arguments"):
+            return {}
+        call.has_arguments = True
+        return make_call_delta(call.number, arguments=holder["arguments"])
 
     def _make_item_delta(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         """Return the delta of a completed item."""
         match item.get("type"):
             case "function_call":
-                delta = {} if place in self._call_numbers else self._open_call(place, item)
-                number = self._call_numbers[place]
-                if number in self._calls_with_arguments or not item.get("arguments"):
-                    return delta
-                self._calls_with_arguments.add(number)
-                more = make_call_delta(number, arguments=str(item["arguments"]))
-                return {"tool_calls": [*delta.get("tool_calls", ()), *more["tool_calls"]]}
+                call, opened = self._find_call(place, item.get("call_id"), item.get("id")), {}
+                if call is None:
+                    opened, call = self._open_call(place, item), self._calls[-1]
+                more = self._add_missing_arguments(call, item)
+                return {"tool_calls": [*opened.get("tool_calls", ()), *more.get("tool_calls", ())]}
             case "message":
                 return self._make_message_delta(place, item)
             case "reasoning" if item.get("encrypted_content"):
@@ -136,9 +158,10 @@ class ResponsesApiToChatDecoder:
         if response.get("status") == "failed" or response.get("error"):
             return {"error": response.get("error") or {"message": "The response failed."}}
         delta: dict[str, Any] = {}
-        if not self._text_places and not self._call_numbers:
-            for place, item in enumerate(list_or_empty(response.get("output"))):
-                for name, value in self._make_item_delta(place, mapping_or_empty(item)).items():
+        has_calls, is_empty = bool(self._calls), not (self._calls or self._text_places)
+        for place, item in enumerate(map(mapping_or_empty, list_or_empty(response.get("output")))):
+            if is_empty or (not has_calls and item.get("type") == "function_call"):
+                for name, value in self._make_item_delta(place, item).items():
                     delta[name] = delta[name] + value if name in delta else value
         usage = mapping_or_empty(response.get("usage"))
         cached = parse_token_count(mapping_or_empty(usage.get("input_tokens_details")).get("cached_tokens"))
@@ -158,7 +181,18 @@ class ResponsesApiToChatDecoder:
         if response.get("status") == "incomplete":
             reason = str(mapping_or_empty(response.get("incomplete_details")).get("reason") or "length")
             return _FINISH_REASONS.get(reason, reason)
-        return "tool_calls" if self._call_numbers else "stop"
+        return "tool_calls" if self._calls else "stop"
+
+
+class _OpenedCall(Struct):
+    """A call that was received, at least its beginning."""
+
+    number: int
+    place: Any
+    """Its output index; None if the server sends none."""
+    call_id: str
+    item_id: str
+    has_arguments: bool = False
 
 
 _MIN_OUTPUT_LIMIT = 16

@@ -136,8 +136,8 @@ def make_chat_chunk(
     return {"choices": [choice], **{name: value for name, value in more.items() if value}}
 
 
-def make_call_delta(index: int, *, call_id: str = "", name: str = "", arguments: str = "") -> dict[str, Any]:
-    """Return a delta with one tool call or a piece of it."""
+def make_call_delta(index: int, *, call_id: str = "", name: str = "", arguments: Any = "") -> dict[str, Any]:
+    """Return a delta with one tool call or a piece of it; `arguments` may be an object instead of text."""
     return {"tool_calls": [{"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}]}
 
 
