@@ -146,7 +146,8 @@ def print_proposal_and_record_as_seen(runtime: OpenWorkspace, arguments: argpars
         print_line(f"# {escape_unsafe(proposal.ignored_files_note, keep='')}")
     if proposal.origin.kind is OriginKind.AGENT:
         print_line(f"# From {escape_unsafe(proposal.origin.description, keep='')}")
-    for path, words in describe_proposal_cautions(proposal):
+    notes = [(change.path, words) for change in proposal.files for words in change.notes]
+    for path, words in (*describe_proposal_cautions(proposal), *notes):
         print_line(f"# {escape_unsafe(f'{path}: {words}', keep='')}")
     if proposal.state is ProposalState.STALE:
         from app.review.line_review import format_conflicts

@@ -1,7 +1,8 @@
 """Compute file changes from a base and a result, and facts about them for the review."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from app.proposals.files.filesystem import LstatResult
 from app.proposals.files.overlay import ContentStore
 from app.proposals.text.document import MAX_BYTES, Document, decode_surrogateescape
 from app.proposals.text.file_warnings import deceptive_text_warnings_and_remarks
@@ -142,8 +143,8 @@ def make_file_diff_stat(
     return FileDiffStat(path=path, op=op or file_operation("", base, result), added=added, removed=removed)
 
 
-def describe_file_attributes(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
-    """Return facts about a file for the review: endings, encoding, permissions, hard links."""
+def describe_file_attributes(base: bytes, result: bytes, mode: int | None) -> list[str]:
+    """Return facts about a file for the review: endings, encoding, permissions."""
     old, new = Document(base), Document(result)
     notes: list[str] = []
     if base and result and not old.is_binary and not new.is_binary:
@@ -159,9 +160,16 @@ def describe_file_attributes(base: bytes, result: bytes, mode: int | None, links
             notes.append("the newline at the end is removed")
     if mode is not None and not mode & 0o200:
         notes.append("read-only; stays read-only")
-    if links > 1:
-        notes.append(f"has {links} names (hard links); the others keep the old text")
     return notes
+
+
+def describe_replaced_file(node: LstatResult, change: FileChange, *, on_disk: bool) -> Iterator[str]:
+    """Yield what is lost of the file at `node` when a decision replaces it by a new file: other names, the owner."""
+    if node.links > 1 and not on_disk:
+        yield f"has {node.links} names (hard links); the others keep the old text"
+    is_replaced = (change.base if on_disk else change.result) is not None
+    if is_replaced and (owner := node.foreign_owner):
+        yield f"belongs to {owner}; {'a denial' if on_disk else 'an approval'} makes it yours"
 
 
 def describe_link_change(contents: ContentStore, base: FileVersion | None, result: FileVersion | None) -> list[str]:

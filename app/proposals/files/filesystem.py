@@ -7,6 +7,7 @@ above. A link that another process creates between two operations causes an erro
 import errno
 import hashlib
 import os
+import pwd
 import stat
 import sys
 import threading
@@ -118,8 +119,6 @@ class DiskFile(Struct, frozen=True):
     data: bytes
     version: FileVersion
     identity: FileIdentity
-    links: int = 1
-    """Number of names of the file (hard links)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +132,20 @@ class LstatResult:
     """Time of the last write to its content, in nanoseconds."""
     mode: int = field(compare=False)
     """Permission bits."""
+    links: int = field(compare=False)
+    """Number of names (hard links)."""
+    owner: int = field(compare=False)
+    """User id."""
+
+    @property
+    def foreign_owner(self) -> str:
+        """Return the name of the owner if a new file in its place would belong to this user instead; else empty."""
+        if os.geteuid() in (0, self.owner):
+            return ""
+        try:
+            return pwd.getpwuid(self.owner).pw_name
+        except KeyError:
+            return f"user {self.owner}"
 
 
 def make_file_version(data: bytes, mode: int) -> FileVersion:
@@ -220,9 +233,14 @@ class PosixFilesystem:
             if error.errno == errno.ELOOP:  # a folder on the way is a link
                 return None
             raise
-        mode = stat.S_IMODE(facts.st_mode)
         return LstatResult(
-            _KINDS.get(stat.S_IFMT(facts.st_mode), "other"), _identity(facts), facts.st_size, facts.st_mtime_ns, mode
+            _KINDS.get(stat.S_IFMT(facts.st_mode), "other"),
+            _identity(facts),
+            facts.st_size,
+            facts.st_mtime_ns,
+            stat.S_IMODE(facts.st_mode),
+            facts.st_nlink,
+            facts.st_uid,
         )
 
     def read(self, path: str, limit: int | None = None) -> DiskFile | None:
@@ -237,7 +255,7 @@ class PosixFilesystem:
             return None
         data, sha256 = self._hash(data)
         version = FileVersion(sha256=sha256, size=len(data), mode=stat.S_IMODE(facts.st_mode))
-        return DiskFile(data, version, _identity(facts), facts.st_nlink)
+        return DiskFile(data, version, _identity(facts))
 
     def _hash(self, data: bytes) -> tuple[bytes, str]:
         """Return the bytes and their SHA-256, without a new hash if the file read before had the same bytes."""
@@ -399,7 +417,7 @@ def _read_link(name: str, folder: int) -> DiskFile | None:
             return None
         raise
     facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    return DiskFile(data, make_file_version(data, LINK_MODE), _identity(facts), facts.st_nlink)
+    return DiskFile(data, make_file_version(data, LINK_MODE), _identity(facts))
 
 
 def _identity(facts: os.stat_result) -> FileIdentity:

@@ -328,7 +328,7 @@ class Draft:
             old = self._files.get_or_add(overlay, real)
             new = self._files.get_or_add(overlay, target)
             new.data, new.mode, new.source = data, old.mode, old.source or real
-            new.matches, new.notes, new.links = old.matches, old.notes, old.links
+            new.matches, new.notes = old.matches, old.notes
             old.data, old.source, old.matches, old.notes = None, "", [], []
             stat = FileDiffStat(path=target, op=FileOperation.RENAME, added=0, removed=0)
             return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")

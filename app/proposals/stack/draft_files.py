@@ -28,7 +28,6 @@ class DraftFile(Struct):
     mode: int
     source: str = ""
     """The path in the overlay from which the content was moved; else empty."""
-    links: int = 1
     matches: list[EditMatch] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -79,9 +78,8 @@ class DraftFiles:
             return known
         base = overlay.version(path)
         data = overlay.content(path)
-        disk_file = overlay.read_disk(path)
         mode = base.mode if base else default_file_mode()
-        return self.add(path, DraftFile(base, data, data, mode, links=disk_file.links if disk_file and base else 1))
+        return self.add(path, DraftFile(base, data, data, mode))
 
     def content(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes | None:
         """Return the bytes of a file in the draft; None if there is none. `limit` is as for `Overlay.content`."""

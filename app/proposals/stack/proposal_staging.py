@@ -8,9 +8,11 @@ from app.copies import replace
 from app.proposals.files.file_changes import (
     describe_file_attributes,
     describe_link_change,
+    describe_replaced_file,
     make_file_change,
     next_hunk_number,
 )
+from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.risk.change_summary import default_proposal_summary, is_default_command_summary
 from app.proposals.risk.risk_reasons import add_risk_reasons_and_reading_order
@@ -78,9 +80,7 @@ def stage_draft(
     draft_files, recipe = draft.changed_paths, None if staged else draft.recipe
     if old and old.state.is_pending:
         draft_files, recipe = _merge_superseded_changes(contents, old, overlay, draft_files), None
-    changes = make_file_changes(contents, draft_files)
-    if on_disk:
-        changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
+    changes = _add_notes_from_disk(proposals.filesystem, make_file_changes(contents, draft_files), on_disk=on_disk)
     if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
         summary = _make_patch_summary(changes, skipped_files)
     proposal = _make_proposal(draft, changes, proposals.workspace.name, summary)
@@ -126,6 +126,7 @@ def replace_command_changes(
     replaced = proposal.next_revision(files, recipe=recipe, order=())
     replaced = rebase_proposal(proposals.overlay_of_older_proposals(proposal), replaced)
     return add_risk_reasons_and_reading_order(proposals.contents, replaced)
+    files = _add_notes_from_disk(proposals.filesystem, files, on_disk=False)
 
 
 def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
@@ -161,7 +162,7 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
         else:
             notes = [
                 *entry.notes,
-                *describe_file_attributes(before, entry.data or b"", base.mode if base else None, entry.links),
+                *describe_file_attributes(before, entry.data or b"", base.mode if base else None),
             ]
         changes.append(
             make_file_change(
@@ -184,6 +185,18 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
 def _merge_superseded_changes(
     contents: ContentStore, old: Proposal, overlay: Overlay, draft_files: dict[str, DraftFile]
 ) -> dict[str, DraftFile]:
+def _add_notes_from_disk(
+    disk: PosixFilesystem, changes: Iterable[FileChange], *, on_disk: bool
+) -> tuple[FileChange, ...]:
+    """Return the changes with `on_disk` set, and with notes about other names and the owner of each replaced file."""
+    noted: list[FileChange] = []
+    for change in iterate_when_event_loop_idle([*changes]):
+        node = None if change.involves_link else disk.stat_node(change.path if on_disk else change.paths[0])
+        notes = describe_replaced_file(node, change, on_disk=on_disk) if node else ()
+        noted.append(change.model_copy(update={"on_disk": on_disk, "notes": (*change.notes, *notes)}))
+    return tuple(noted)
+
+
     """Return the draft's changes together with those of a pending proposal that it supersedes.
 
     The draft was made on top of the old proposal. The new proposal replaces that, so its changes are relative to the

@@ -113,11 +113,22 @@ def test_a_file_of_somebody_else_stays_its_groups(tmp_path: Path) -> None:
     assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o7777) == (OTHER, 2001, 0o775)
 
 
-def test_other_names_of_a_file_are_pointed_out(bench: Make) -> None:
+def test_other_names_and_another_owner_of_a_file_are_pointed_out(
+    bench: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = bench({"a.txt": "one\n"})
     (site.root / "b.txt").hardlink_to(site.root / "a.txt")
+    monkeypatch.setattr("os.geteuid", lambda: OTHER)
+    owner = Path(site.root).owner()
+    others = "has 2 names (hard links); the others keep the old text"
     proposal = site.edit("a.txt", ("one", "two"))
-    assert any("2 names" in note for note in proposal.files[0].notes)
+    assert proposal.files[0].notes == (others, f"belongs to {owner}; an approval makes it yours")
+    changes = [PathChange("a.txt", FileOrLink(b"one\n", 0o644), None)]
+    deletion = site.service.stage_changes(changes, ProposalOrigin(kind=OriginKind.COMMAND), "Delete")
+    assert deletion.files[0].notes == (others,)
+    changes = [PathChange("b.txt", FileOrLink(b"zero\n", 0o644), FileOrLink(b"one\n", 0o644))]
+    kept = site.service.stage_changes(changes, ProposalOrigin(kind=OriginKind.DISK), "Keep", on_disk=True)
+    assert kept.files[0].notes == (f"belongs to {owner}; a denial makes it yours",)
     site.service.approve(proposal.id)
     assert (site.read("a.txt"), site.read("b.txt")) == (b"two\n", b"one\n")
 
