@@ -69,24 +69,24 @@ def test_approved_hunks_are_not_staged_again(signoff: Run, workspace: Path) -> N
     signoff("deny", "P1")
     assert git(workspace, "diff") == b""
     anew = signoff("stage", "-", stdin=diff).stdout
-    assert anew.startswith("Staged P3 ") and "It is on disk" not in anew
-    assert signoff("approve", "P3").returncode == 0
+    assert anew.startswith("Staged P2 ") and "It is on disk" not in anew
+    assert signoff("approve", "P2").returncode == 0
     for words, stdin in ((("stage", "--worktree"), ""), (("stage", "-"), diff)):
         done = signoff(*words, stdin=stdin)
         assert done.returncode == 3
-        assert done.stderr == "signoff: Nothing to stage: all 2 hunks were signed in P3; --all stages them.\n"
+        assert done.stderr == "signoff: Nothing to stage: all 2 hunks were signed in P2; --all stages them.\n"
     text = (workspace / "notes.txt").read_text()
     (workspace / "notes.txt").write_text(text.replace("\n28\n", "\nmine\n"))
     staged = signoff("stage", "--worktree")
-    assert staged.stdout.startswith("Staged P4  pending   +1 -1") and len(staged.stdout.splitlines()) == 3
-    assert "2 hunks left out: signed in P3; --all stages them too." in staged.stdout
-    assert "twenty" not in signoff("show", "P4").stdout.replace(" twenty", "")
+    assert staged.stdout.startswith("Staged P3  pending   +1 -1") and len(staged.stdout.splitlines()) == 3
+    assert "2 hunks left out: signed in P2; --all stages them too." in staged.stdout
+    assert "twenty" not in signoff("show", "P3").stdout.replace(" twenty", "")
     document = json.loads(signoff("stage", "--worktree", "--all", "--json").stdout)
-    assert (document["id"], document["left_out"], document["files"][0]["added"]) == ("P5", [], 3)
-    assert signoff("undo", "P3").returncode == 0
+    assert (document["id"], document["left_out"], document["files"][0]["added"]) == ("P4", [], 3)
+    assert signoff("undo", "P2").returncode == 0
     assert "3\n" in git(workspace, "show", ":notes.txt").decode()
     [line] = json.loads(signoff("proposals", "--json").stdout)
-    assert line["id"] == "P5"
+    assert line["id"] == "P4"
 
 
 def test_staging_a_commit_leaves_out_approved_hunks(signoff: Run, workspace: Path) -> None:

@@ -185,15 +185,16 @@ class Draft:
         self._patch_overlay: Overlay | None = None
         self._reserve = reserve
         self._lock = RLock()
-        self._id = proposal_id
+        self.proposal_id = proposal_id
+        """The reserved id of the proposal; empty until it is needed."""
         self._files = DraftFiles()
         self._snapshot: dict[str, DraftFile] | None = None
 
     def ensure_proposal_id(self) -> str:
         """Return the id that the proposal will have; the first call reserves it."""
         with self._lock:
-            self._id = self._id or self._reserve()
-            return self._id
+            self.proposal_id = self.proposal_id or self._reserve()
+            return self.proposal_id
 
     @property
     def changed_paths(self) -> dict[str, DraftFile]:
@@ -219,7 +220,7 @@ class Draft:
             pending = overlay.pending_proposals_at(real)
             former_paths = overlay.paths_before_moves_by_others(real, self.session)
             if self.changed_paths.get(real):
-                pending = (*pending, *([self._id] if self._id else []))
+                pending = (*pending, *([self.proposal_id] if self.proposal_id else []))
         if data is None:
             return OverlayFile(None, "", pending)
         if len(data) > (limit := self._workspace.read_limit):

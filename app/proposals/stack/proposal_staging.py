@@ -66,7 +66,7 @@ def stage_draft(
         NothingToStage: the edits cancel out.
     """
     contents, store = proposals.contents, proposals.store
-    staged = store.proposal(draft.ensure_proposal_id())
+    staged = store.proposal(draft.proposal_id) if draft.proposal_id else None
     old = _find_revised_proposal(map(proposals.get, answered_proposals), draft) if staged is None else None
     paths = draft.changed_paths.keys() | (proposal_paths(old) if old else set())
     stack = stacks.get_stack(paths)
@@ -97,11 +97,14 @@ def stage_draft(
         pending = [other.id for other in related_pending_proposals(store, paths) if other.id != proposal.id]
         with_pending = f", with {format_proposal_ids(pending)} still pending," if pending else ""
         raise NothingToStage(f"The workspace{with_pending} has all of this already: there is nothing to propose.")
-    update = {"revision": staged.revision + 1, "created": staged.created} if staged else {"revision": 1}
+    superseded = [*([old] if old else []), *(_find_redundant_proposals(store, proposal) if on_disk else ())]
+    # A draft that is refused must not use up a number.
+    update: dict[str, object] = {"id": draft.ensure_proposal_id(), "revision": 1}
+    if staged:
+        update |= {"revision": staged.revision + 1, "created": staged.created}
     proposal = add_risk_reasons_and_reading_order(
         contents, proposal.model_copy(update=update), draft.request, draft.read_history
     )
-    superseded = [*([old] if old else []), *(_find_redundant_proposals(store, proposal) if on_disk else ())]
     proposals.save(*(_mark_superseded(other, proposal.id) for other in superseded), proposal)
     if not replaced:
         stacks.add_staged(stack, proposal)
@@ -123,10 +126,10 @@ def replace_command_changes(
         NothingToStage: nothing is left.
     """
     files = make_file_changes(proposals.contents, draft.changed_paths)
+    files = _add_notes_from_disk(proposals.filesystem, files, on_disk=False)
     replaced = proposal.next_revision(files, recipe=recipe, order=())
     replaced = rebase_proposal(proposals.overlay_of_older_proposals(proposal), replaced)
     return add_risk_reasons_and_reading_order(proposals.contents, replaced)
-    files = _add_notes_from_disk(proposals.filesystem, files, on_disk=False)
 
 
 def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
@@ -182,9 +185,6 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
     return tuple(changes)
 
 
-def _merge_superseded_changes(
-    contents: ContentStore, old: Proposal, overlay: Overlay, draft_files: dict[str, DraftFile]
-) -> dict[str, DraftFile]:
 def _add_notes_from_disk(
     disk: PosixFilesystem, changes: Iterable[FileChange], *, on_disk: bool
 ) -> tuple[FileChange, ...]:
@@ -197,6 +197,9 @@ def _add_notes_from_disk(
     return tuple(noted)
 
 
+def _merge_superseded_changes(
+    contents: ContentStore, old: Proposal, overlay: Overlay, draft_files: dict[str, DraftFile]
+) -> dict[str, DraftFile]:
     """Return the draft's changes together with those of a pending proposal that it supersedes.
 
     The draft was made on top of the old proposal. The new proposal replaces that, so its changes are relative to the
@@ -272,7 +275,7 @@ def _make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str
     else:
         text = (" ".join(text.split()) or default_proposal_summary(changes))[:_MAX_SUMMARY_CHARACTERS]
     return Proposal(
-        id=draft.ensure_proposal_id(),
+        id=draft.proposal_id,
         workspace=workspace,
         session=draft.session,
         origin=draft.origin,
