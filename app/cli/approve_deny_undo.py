@@ -48,6 +48,7 @@ from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalErro
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import append_decision_to_sessions
 from app.storage import StorageError
+from app.text.quantities import join_first
 from app.text.safe_text import strip_unsafe
 
 _AGENT_VARIABLE = re.compile(
@@ -60,6 +61,8 @@ and those of the agents' own settings.
 """
 _MAX_VARIABLE_NAMES = 20
 """Maximum number of recorded names."""
+_MAX_NAMED_FILES = 10
+"""Maximum number of decided files that are named."""
 _STDIN, _STDOUT = 0, 1
 
 
@@ -292,7 +295,7 @@ def _print_decision(done: _CarriedOutDecision) -> None:
     proposal = done.result.proposal
     if done.warning:
         print_error(done.warning)
-    names = ", ".join(file.path for file in done.result.files)
+    names = join_first([file.path for file in done.result.files], _MAX_NAMED_FILES)
     reopened = done.verb in ("undone", "reopened")
     again = "it waits for your decision again" if reopened else "other hunks of it still wait"
     rest = f"; {again}" if proposal.state.is_pending else ""

@@ -183,7 +183,7 @@ def single_commit_range(borrowed: BorrowedRepository, commit: str, name: str) ->
 
 
 def read_range_changes(
-    borrowed: BorrowedRepository, commit_range: CommitRange, max_file_bytes: int
+    borrowed: BorrowedRepository, commit_range: CommitRange, workspace: Workspace
 ) -> CommitRangeChanges:
     """Return the changes between two commits, limited to the workspace's folder.
 
@@ -195,17 +195,22 @@ def read_range_changes(
     options = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
     pairs = parse_raw_diff(borrowed.run_query("diff-tree", *options, commit_range.base, commit_range.tip, *pathspec))
     contents = read_checkout_contents(
-        borrowed, [entry for pair in pairs for entry in (pair.before, pair.after) if entry], max_file_bytes
+        borrowed, [entry for pair in pairs for entry in (pair.before, pair.after) if entry], workspace.read_limit
     )
     changes: list[PathChange] = []
     left_out: list[str] = []
     for pair in pairs:
         path = pair.path.removeprefix(prefix)
+        try:
+            workspace.check_folder_entry(path)
+        except WorkspaceError as error:
+            left_out.append(f"{path}: {error}")
+            continue
         sides = [entry for entry in (pair.before, pair.after) if entry is not None]
         if any(entry.is_submodule for entry in sides):
             left_out.append(f"{path}: a commit of another repository")
         elif any(entry not in contents for entry in sides):
-            left_out.append(f"{path}: larger than {max_file_bytes:,} bytes")
+            left_out.append(f"{path}: larger than {workspace.read_limit:,} bytes")
         else:
             changes.append(PathChange(path, _make_leaf(contents, pair.before), _make_leaf(contents, pair.after)))
     subject, authors, count = _read_log(borrowed, commit_range)

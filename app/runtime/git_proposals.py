@@ -82,12 +82,11 @@ def stage_commits_or_pull_request(
 
     Raises:
         GitFailed: it can't be found or fetched.
-        NothingToStage: the workspace already contains all of it.
-        UnsafePath: it changes a path that no tool may touch.
+        NothingToStage: the workspace already contains all of it, or no tool may touch its paths.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         commit_changes = read_range_changes(
-            borrowed, resolve_or_fetch_commit_range(borrowed, list(arguments)), runtime.workspace.read_limit
+            borrowed, resolve_or_fetch_commit_range(borrowed, list(arguments)), runtime.workspace
         )
     if not commit_changes.changes:
         first_left_out = f" but {commit_changes.left_out[0]}" if commit_changes.left_out else ""

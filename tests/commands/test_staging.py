@@ -103,6 +103,20 @@ def test_staging_a_commit_leaves_out_approved_hunks(signoff: Run, workspace: Pat
 
 def test_a_pushed_proposal_is_staged_from_the_remote(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", "--bare", str(workspace), "bare.git")
+def test_only_paths_that_no_tool_may_touch_are_left_out(signoff: Run, workspace: Path) -> None:
+    git(workspace, "checkout", "--quiet", "-b", "side")
+    for name in ("a\\b", *map(str, range(12))):
+        (workspace / name).touch()
+    git(workspace, "add", "--all")
+    git(workspace, "commit", "--quiet", "--message", "Second")
+    git(workspace, "checkout", "--quiet", "main")
+    staged = signoff("stage", "--from", "side")
+    assert staged.stdout.startswith("Staged P1  pending")
+    assert staged.stderr.startswith("signoff: Left out a\\b: 'a\\\\b' has a backslash")
+    assert signoff("approve", "P1").stdout == "P1 approved: 0, 1, 10, 11, 2, 3, 4, 5, 6, 7 and 2 more.\n"
+    assert sorted(path.name for path in workspace.iterdir() if path.name.isdecimal()) == sorted(map(str, range(12)))
+
+
     git(workspace, "remote", "add", "origin", "../bare.git")
     change(workspace)
     signoff("stage", "--worktree")
