@@ -118,7 +118,8 @@ def _print_staged_proposal(proposal: Proposal, *, as_json: bool) -> None:
         return
     print_line(f"Staged {format_proposal_line(proposal)}")
     for left_out in proposal.left_out:
-        hint = "; --all stages them too" if left_out.why == "signed" else ""
+        pronoun = "it" if left_out.hunks == 1 else "them"
+        hint = f"; --all stages {pronoun} too" if left_out.why == "signed" else ""
         print_line(f"{left_out.description}{hint}.")
     if proposal.on_disk:
         print_line(

@@ -96,13 +96,13 @@ def test_staging_a_commit_leaves_out_approved_hunks(signoff: Run, workspace: Pat
     git(workspace, "checkout", "--quiet", "-b", "side")
     git(workspace, "commit", "--quiet", "--all", "--message", "Second")
     git(workspace, "checkout", "--quiet", "main")
+    assert "1 hunk left out: signed in P1; --all stages it too.\n" in signoff("stage", "--from", "side").stdout
+    signoff("deny", "P2")
     staged = json.loads(signoff("stage", "--from", "side", "--json").stdout)
     assert staged["left_out"] == [{"hunks": 1, "why": "signed", "proposals": ["P1"]}]
     assert "+twenty" in signoff("show", staged["id"]).stdout and "+three" not in signoff("show", staged["id"]).stdout
 
 
-def test_a_pushed_proposal_is_staged_from_the_remote(signoff: Run, workspace: Path, tmp_path: Path) -> None:
-    git(tmp_path, "clone", "--quiet", "--bare", str(workspace), "bare.git")
 def test_only_paths_that_no_tool_may_touch_are_left_out(signoff: Run, workspace: Path) -> None:
     git(workspace, "checkout", "--quiet", "-b", "side")
     for name in ("a\\b", *map(str, range(12))):
@@ -117,6 +117,8 @@ def test_only_paths_that_no_tool_may_touch_are_left_out(signoff: Run, workspace:
     assert sorted(path.name for path in workspace.iterdir() if path.name.isdecimal()) == sorted(map(str, range(12)))
 
 
+def test_a_pushed_proposal_is_staged_from_the_remote(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "--quiet", "--bare", str(workspace), "bare.git")
     git(workspace, "remote", "add", "origin", "../bare.git")
     change(workspace)
     signoff("stage", "--worktree")

@@ -207,7 +207,8 @@ def explain_nothing_to_stage(excluded_hunks: Iterable[ExcludedHunks]) -> str:
     """Return a sentence that says why there is nothing to stage: every hunk is excluded."""
     excluded = list(excluded_hunks)
     lead = "all " if len(excluded) == 1 and excluded[0].hunks > 1 else ""
-    hints = ["--all stages them"] if any(hunks.why == "signed" for hunks in excluded) else []
+    signed = sum(hunks.hunks for hunks in excluded if hunks.why == "signed")
+    hints = [f"--all stages {'it' if signed == 1 else 'them'}"] if signed else []
     waiting_in = [hunks.proposals[0] for hunks in excluded if hunks.why == "waiting" and hunks.proposals]
     hints += [f"`signoff show {proposal_id}` shows it" for proposal_id in waiting_in]
     return f"Nothing to stage: {lead}{'; '.join((', '.join(hunks.sentence for hunks in excluded), *hints))}."

@@ -90,6 +90,8 @@ def test_undone_change_is_no_longer_signed(bench: Make) -> None:
     site = bench({"a": BEFORE})
     first = site.edit("a", ("line 3\n", "three\n")).id
     site.service.approve(first)
+    with pytest.raises(NothingToStage, match=f"1 hunk was signed in {first}; --all stages it"):
+        stage(site, a=BEFORE)
     second = site.edit("a", ("line 15\n", "fifteen\n")).id
     site.service.approve(second)
     site.service.undo(first)
