@@ -77,6 +77,17 @@ async def test_the_commented_line_comes_into_view_and_stays_there_at_each_size()
             assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + room, size
 
 
+async def test_a_repeated_hunk_says_what_it_repeats_and_shows_the_cursor_on_its_first_line() -> None:
+    value, diffs = two_hunks()
+    (change,) = value.files
+    hunks = (change.hunks[0], change.hunks[1].model_copy(update={"repeat_of": "P0"}))
+    again = value.model_copy(update={"files": (change.model_copy(update={"hunks": hunks}),)})
+    async with reviewing((again, diffs)) as (app, pilot):
+        await pilot.press("right_square_bracket", "j")
+        head, first = (line for line in app.text().split("\n") if "repeats an edit" in line or "●›" in line)
+        assert "repeats an edit that you denied in P0" in head and first.startswith("●›")
+
+
 NOTES = ("What it changes waits.", f"Written at once: {', '.join(f'~/a/cache/of/{name}' for name in range(30))}.")
 
 

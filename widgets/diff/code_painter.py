@@ -135,8 +135,7 @@ class SourceRowPainter:
                 glyph, name = "○" if first else "┊", "diff--state-out"
             case _:
                 glyph, name = "●" if first else "┃", "diff--state"
-        mark = "↻" if first and hunk.repeat_of else cursor_glyph
-        return Segment(glyph + mark, self.style(("diff--plain", name, *cursor)))
+        return Segment(glyph + cursor_glyph, self.style(("diff--plain", name, *cursor)))
 
     def _side_segments(self, position: _CodePosition, numbers: Sequence[int | None]) -> list[Segment]:
         """Return line numbers, sign and code of one side; in the unified view, the numbers of both sides."""

@@ -62,8 +62,12 @@ DiffView {
     & > .diff--noticed-bar { color: $text-success; }
     & > .diff--unclear { color: $foreground 70%; }
     & > .diff--unclear-bar { color: $foreground 40%; }
-    & > .diff--unnoticed { color: $foreground; background: $warning 14%; }
-    & > .diff--unnoticed-bar { color: $text-warning; background: $warning 14%; text-style: bold; }
+    & > .diff--repeated, & > .diff--unnoticed { color: $foreground; background: $warning 14%; }
+    & > .diff--repeated-bar, & > .diff--unnoticed-bar {
+        color: $text-warning;
+        background: $warning 14%;
+        text-style: bold;
+    }
     & > .diff--asked { color: $foreground 70%; }
     & > .diff--asked-bar { color: $text-accent; }
     & > .diff--message { color: $foreground 60%; }
@@ -98,6 +102,7 @@ DiffView {
         & > .diff--unsafe { background: ansi_yellow; color: ansi_black; }
         & > .diff--finding, & > .diff--finding-bar { background: transparent; color: ansi_red; }
         & > .diff--uncovered { color: ansi_yellow; }
+        & > .diff--repeated, & > .diff--repeated-bar { background: transparent; color: ansi_yellow; }
         & > .diff--unnoticed, & > .diff--unnoticed-bar { background: transparent; color: ansi_yellow; }
     }
 }

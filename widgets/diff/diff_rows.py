@@ -94,12 +94,13 @@ class FoldRow(NamedTuple):
     """Whether some of the lines have hidden white space changes."""
 
 
-CommentKind = Literal["comment", "finding", "known-finding", "asked", "noticed", "unnoticed", "unclear"]
+CommentKind = Literal["comment", "finding", "known-finding", "asked", "repeated", "noticed", "unnoticed", "unclear"]
 """The source of a comment: `comment` is the user's, `finding` is from a check, `known-finding` is a finding that
-exists without the proposal too, and `asked` is a side question. At the start of a hunk, `noticed` means that a test
-notices if the hunk is missing, `unnoticed` that no test does, and `unclear` that this is unknown.
+exists without the proposal too, and `asked` is a side question. At the start of a hunk, `repeated` means that the
+user denied the same edit before, `noticed` that a test notices if the hunk is missing, `unnoticed` that no test does,
+and `unclear` that this is unknown.
 """
-HUNK_HEAD_KINDS: tuple[CommentKind, ...] = ("noticed", "unnoticed", "unclear")
+HUNK_HEAD_KINDS: tuple[CommentKind, ...] = ("repeated", "noticed", "unnoticed", "unclear")
 """Kinds that are shown above the hunk that begins with the commented line."""
 
 

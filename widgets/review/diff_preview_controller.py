@@ -1,6 +1,6 @@
 """Controls which diff of the current item is on the screen, so that a key decides only on the shown diff."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from textual.content import Content
@@ -175,11 +175,11 @@ class DiffPreviewController:
             self.show_findings()
 
     def show_findings(self) -> None:
-        """Show the findings of checks and the evidence at their lines."""
+        """Show the findings of checks at their lines; at the head of hunks, the evidence and what repeats an edit."""
         if self._view.diffs and not self.comparing:
             diffs, state = self._view.diffs, self._state
             findings = check_findings_as_comments(state.checks.get(state.current), diffs)
-            self._pane.set_findings([*findings, *_evidence_comments(state.evidence.get(state.current), diffs)])
+            self._pane.set_findings([*findings, *_hunk_head_comments(state.evidence.get(state.current), diffs)])
 
     def mark_attention_reasons(self) -> None:
         """Mark hunks that no test notices and lines that no test runs; keep the order of the files."""
@@ -237,16 +237,13 @@ class DiffPreviewController:
         return safe_content(proposal.origin.name, QUIET_STYLE)
 
 
-def _evidence_comments(evidence: ProposalTestEvidence | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
-    """Return the evidence marks for the first changed line of each hunk in these diffs."""
-    if evidence is None:
-        return []
-    marks = []
+def _hunk_head_comments(evidence: ProposalTestEvidence | None, diffs: Sequence[FileDiff]) -> Iterator[DiffComment]:
+    """Yield what is known about each hunk in these diffs, for its first changed line."""
     for file, diff in enumerate(diffs):
         for hunk in filter(has_changed_lines, diff.change.hunks):
-            if (mark := evidence.marks.get(hunk.id)) is not None:
-                line = SourceLinePosition(file, *changed_line_at(hunk, 0))
-                marks.append(
-                    DiffComment(line, mark.description, _EVIDENCE_COMMENT_KINDS.get(mark.verdict, "unclear"))
-                )
-    return marks
+            line = SourceLinePosition(file, *changed_line_at(hunk, 0))
+            if hunk.repeat_of:
+                yield DiffComment(line, f"repeats an edit that you denied in {hunk.repeat_of}", "repeated")
+            if evidence is not None and (mark := evidence.marks.get(hunk.id)) is not None:
+                kind = _EVIDENCE_COMMENT_KINDS.get(mark.verdict, "unclear")
+                yield DiffComment(line, mark.description, kind)

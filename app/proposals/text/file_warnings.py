@@ -86,7 +86,7 @@ def describe_file_cautions(change: FileChange) -> Iterator[str]:
     elif change.rebased:
         yield "Re-based: the file changed after the model wrote this edit."
     for repeated in dict.fromkeys(hunk.repeat_of for hunk in change.hunks if hunk.repeat_of):
-        yield f"Repeats an edit that you denied in {repeated} (↻)."
+        yield f"Repeats an edit that you denied in {repeated}."
 
 
 def describe_proposal_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
