@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from app.proposals.values.models import ProposalState
+from app.ui.terminal.external_editor import ExternalEditor
 from tests.ui.running_app import Running, running, stage
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
@@ -39,7 +42,7 @@ async def open_conflict(run: Running) -> ConflictEditor:
 
 
 async def test_a_stale_proposal_is_resolved_by_sides_or_by_hand_and_then_written(
-    tmp_path: Path, server: WireServer
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
@@ -51,6 +54,17 @@ async def test_a_stale_proposal_is_resolved_by_sides_or_by_hand_and_then_written
             assert area.source == FILE.replace("'Hello '", line)
             await run.pilot.press("u")
             assert "<<<<<<<" in area.source and len(area.blocks) == 1
+        # So is what the user's own editor made of the text.
+        conflict = area.source
+
+        async def save_in_editor(editor: ExternalEditor, text: str, *, name: str) -> str:
+            return MINE
+
+        monkeypatch.setattr(ExternalEditor, "edit", save_in_editor)
+        await run.pilot.press("ctrl+g")
+        await run.until(lambda: area.source == MINE, "the text of the editor")
+        await run.pilot.press("u")
+        assert area.source == conflict
         await run.screen("Workbench", "escape")
         # Leaving with a choice asks first.
         await open_conflict(run)

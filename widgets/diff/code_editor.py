@@ -6,7 +6,8 @@ screen with Pygments, in chunks of `CHUNK_LINES`. Opening and typing cost the sa
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
@@ -97,9 +98,22 @@ class CodeEditor(TextArea):
 
     @source.setter
     def source(self, text: str) -> None:
-        """Set the text; line separators in it are shown as glyphs."""
+        """Load a text, without undo; line separators in it are shown as glyphs."""
         self._glyphs = _choose_glyphs(text)
         self.text = text.translate(self._glyphs)
+
+    def replace_source(self, text: str) -> None:
+        """Replace the whole text in one step that can be undone."""
+        if any(glyph in text for glyph in self._glyphs.values()):
+            # With other glyphs, `source` would be wrong after an undo.
+            self.source = text
+            return
+        self._glyphs = _choose_glyphs(self.text + text, self._glyphs)
+        row = self.cursor_location[0]
+        self.history.checkpoint()
+        self.replace(text.translate(self._glyphs), self.document.start, self.document.end)
+        self.history.checkpoint()
+        self.move_cursor((min(row, self.document.line_count - 1), 0))
 
     def use_vim(self, on_mode: Callable[[str], None]) -> None:
         """Use vim's keys from now on; `on_mode` is called with each new mode."""
@@ -170,10 +184,10 @@ class CodeEditor(TextArea):
         return style
 
 
-def _choose_glyphs(text: str) -> dict[int, str]:
-    """Return a glyph for each separator in a text; the text does not contain the glyphs."""
-    glyphs: dict[int, str] = {}
-    for separator in sorted(set(_SEPARATOR_PATTERN.findall(text))):
+def _choose_glyphs(text: str, known: Mapping[int, str] = MappingProxyType({})) -> dict[int, str]:
+    """Return the known glyphs, and one for each other separator in a text; the text does not contain the new ones."""
+    glyphs = dict(known)
+    for separator in sorted(set(_SEPARATOR_PATTERN.findall(text)) - set(map(chr, known))):
         candidates = (_SEPARATOR_GLYPHS.get(separator, "␤"), *map(chr, _PRIVATE_USE_CHARACTERS))
         glyphs[ord(separator)] = next(
             candidate for candidate in candidates if candidate not in text and candidate not in glyphs.values()

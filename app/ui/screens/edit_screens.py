@@ -131,7 +131,7 @@ class EditProposalScreen(Dialog[bool]):
             self.notify(str(error), severity="warning", markup=False)
             return
         if text != code_editor.source:
-            code_editor.source = text
+            code_editor.replace_source(text)
 
     def action_leave(self) -> None:
         """Close, after a question if changes would be lost; Vim handles Escape first."""

@@ -58,3 +58,9 @@ async def test_conflict_choices_give_the_expected_text_and_can_be_undone() -> No
             for _ in choices:
                 editor.undo()
             assert editor.source == conflict.text_with_choices(), seed
+            # A text from the user's editor is taken back in one step, with the same odd characters.
+            for rewritten in ("", "a\fb\n", "one\rtwo\x85"):
+                editor.replace_source(rewritten)
+                assert editor.source == rewritten, seed
+                editor.undo()
+                assert editor.source == conflict.text_with_choices(), seed
