@@ -285,6 +285,9 @@ class PlainReview:
             walk.answers[current[1].id] = answer
             if walk.is_decided_by_one_answer and answer != "later":
                 await self._carry_out_answers(walk)
+        elif walk.hunks and answer == "no" and can_be_approved(walk.proposal):
+            walk.remove_last_answer()
+            self._terminal.print_lines("Nothing is decided. Your last answer is taken back.")
         elif can_be_approved(walk.proposal):
             await self._carry_out_answers(walk, whole=answer)
         elif await self._confirm_if_needed(judge_denial(self.state, walk.proposal)):
@@ -495,4 +498,4 @@ def _next_question(walk: HunkByHunkReview) -> tuple[str, Sequence[str]]:
         verb = "Keep" if walk.proposal.on_disk else "Approve"
         return f"{verb} {walk.proposal.id}?", ("y", "n", "r", "q", "u", "j", "x", "?")
     plan = walk.plan_description if walk.hunks_with_answer("yes") or walk.hunks_with_answer("no") else ""
-    return (f"{plan[:1].upper()}{plan[1:]}?" if plan else ""), ("y", "r", "u", "j", "x", "?")
+    return (f"{plan[:1].upper()}{plan[1:]}?" if plan else ""), ("y", "n", "r", "u", "j", "x", "?")

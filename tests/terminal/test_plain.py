@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(120)
 
 Run = Callable[..., str]
 AT_HUNK = "[y,n,s,e,c,r,q,b,u,p,j,x,?]"
-BOTH = "[y,r,u,j,x,?]"
+BOTH = "[y,n,r,u,j,x,?]"
 SURELY = "[y/N]"
 OLD = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n"
 TWO_HUNKS = """--- a/a.txt
@@ -111,6 +111,8 @@ def test_hunks_are_decided_one_by_one_written_after_a_last_question_and_taken_ba
         assert (folder / "a.txt").read_text() == OLD
         assert "hunk 1 of 2" in first and "-two\n+TWO\n+two and a half\n" in first and "-nine\n+NINE\n" in second
         assert "P1: hunk 2 of 2, a.txt, line 10; 1 yes; 5 of 5 changed lines printed." in second
+        review.answer(BOTH, "n")
+        assert "Nothing is decided. Your last answer is taken back." in review.answer(AT_HUNK, "n")
         review.answer(BOTH, "y")
         review.wait_for("P1 written: a.txt.")
         assert (folder / "a.txt").read_text() == OLD.replace("two\n", "TWO\ntwo and a half\n")
