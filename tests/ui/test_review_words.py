@@ -62,19 +62,23 @@ async def test_feedback_is_sent_completely_and_keys_typed_after_it_decide_nothin
         assert "for a moment" in app.text()
 
 
-async def test_the_commented_line_comes_into_view_and_stays_there_at_each_size() -> None:
+async def test_the_cursor_stays_in_view_at_each_size_and_a_comment_brings_it_there() -> None:
     old = "".join(f"line {number}\n" for number in range(40))
     async with reviewing(proposed(file_diff("a.py", old, old.replace("line", "row")))) as (app, pilot):
         view = app.review.view
-        await pilot.press(*["j"] * 12)
-        await pilot.resize_terminal(80, 24)
-        view.scroll_to(y=view.max_scroll_y, animate=False, immediate=True)
+        await pilot.press(*["j"] * 50)
+
+        async def assert_cursor_stays_in_view(*sizes: tuple[int, int]) -> None:
+            for size in sizes:
+                await pilot.resize_terminal(*size)
+                top, room = view.scroll_offset.y, view.scrollable_content_region.height
+                assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + room, size
+
+        await assert_cursor_stays_in_view((80, 24), (60, 20), (120, 45), (80, 18), (80, 24))
+        view.scroll_to(y=0, animate=False, immediate=True)
         await pilot.pause()
         await pilot.press("c")
-        for size in ((80, 24), (60, 20), (120, 45), (80, 18)):
-            await pilot.resize_terminal(*size)
-            top, room = view.scroll_offset.y, view.scrollable_content_region.height
-            assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + room, size
+        await assert_cursor_stays_in_view((80, 24), (60, 20), (120, 45), (80, 18))
 
 
 async def test_a_repeated_hunk_says_what_it_repeats_and_shows_the_cursor_on_its_first_line() -> None:

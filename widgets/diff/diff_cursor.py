@@ -156,7 +156,16 @@ class DiffCursor:
         below = map(rows.row_at, range(self.number, min(rows.row_count, self.number + _MAX_ROWS_WITHOUT_SOURCE)))
         return next((row for row in below if isinstance(row, LineRow)), None)
 
+    def is_within(self, lines: int) -> bool:
+        """Return whether its row begins on the first `lines` terminal lines of the view."""
+        rows, top = self._model.rows, self._view.scroll_offset.y
+        return self.number < rows.row_count and top <= rows.first_line_of_row(self.number) < top + lines
+
     # Movement
+
+    def scroll_into_view(self) -> None:
+        """Scroll to the cursor if it is out of view."""
+        self.move_to(self.number)
 
     def find_row(self, row: Row) -> int | None:
         """Return the number of a row, or None; lay out that far."""

@@ -352,10 +352,8 @@ class DiffPane(Column):
         yield WritingField("save the comment", id="comment")
 
     def on_resize(self) -> None:
-        """Adapt the position and the file list, and keep the commented line in view."""
+        """Adapt the position and the file list."""
         self._update_position()
-        if self.commented_proposal:
-            self.view.keep_cursor_in_view(self)
 
     def set_title(self, title: Content, origin: Content) -> None:
         """Set the title and origin shown before the position."""
@@ -449,7 +447,7 @@ class DiffPane(Column):
         texts = [comment.text for comment in (*self._drafts, *self._comments) if comment.line == line]
         title = Content.assemble("Comment on ", (place_text, "$text-accent"))
         self.query_one("#comment", WritingField).open(f"{proposal} {place_text}", title, texts[0] if texts else "")
-        self.view.keep_cursor_in_view(self)
+        self.view.cursor.scroll_into_view()
 
     @on(WritingField.Typed, "#comment")
     def _post_comment_draft(self, event: WritingField.Typed) -> None:

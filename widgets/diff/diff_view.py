@@ -12,7 +12,6 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widget import Widget
 
 from app.copies import replace
 from app.keys.actions import make_key_bindings_of_scopes
@@ -358,9 +357,12 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         self.post_message(self.ViewMoved())
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay out again if the width has changed."""
+        """Lay out again if the width has changed; keep the cursor in view."""
+        was_visible = self.cursor.is_within(self._last_size.height)
         self._last_size = event.size
         self._lay_out_for_width()
+        if was_visible and not self.cursor.is_within(self.visible_lines):
+            self.cursor.scroll_into_view()
 
     def _lay_out_for_width(self) -> None:
         if self.size.width != self.model.render_context.width:
@@ -437,11 +439,6 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         self.run_worker(job, group=name, exclusive=True, exit_on_error=False, description=name)
 
     # Cursor
-
-    def keep_cursor_in_view(self, grown: Widget) -> None:
-        """Scroll to the cursor once `grown`, which makes the view shorter, is laid out."""
-        # Not `self.call_after_refresh`: this view may be refreshed before the layout changes.
-        grown.call_after_refresh(lambda: self.cursor.move_to(self.cursor.number))
 
     def handle_cursor_moved(self) -> None:
         """Redraw the picked lines, and report the new position."""

@@ -222,7 +222,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         self._transcript = ThreadTranscript()
         self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
         """Unsent questions, by anchor."""
-        self._is_waiting = self._has_answer = self._had_focus = False
+        self._is_waiting = self._has_answer = False
 
     def compose(self) -> ComposeResult:
         yield Static(classes="asking--title", markup=False)
@@ -247,7 +247,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
     def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys in the hints, by action id."""
         self._keys = keys
-        self._update_title()
+        self.update_title()
 
     @property
     def can_ask(self) -> bool:
@@ -327,7 +327,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         self._update_state(entries)
         self.add_class("shown")
         self.screen.set_focus(self._editor)
-        self._view.keep_cursor_in_view(self)
+        self._view.cursor.scroll_into_view()
 
     def _show_entries(self, entries: Iterable[TranscriptEntry]) -> None:
         layout = self._transcript.make_empty_layout()
@@ -352,7 +352,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
     def _update_thread(self) -> None:
         if self.subject is None:
             return
-        had_thread, entries = self.has_thread, self.threads.thread_entries(self.subject.anchor)
+        entries = self.threads.thread_entries(self.subject.anchor)
         shown_entries = {entry.key: entry for entry in self._transcript.entries}
         changed = [EntryAddedOrReplaced(entry) for entry in entries if shown_entries.get(entry.key) != entry]
         keys = [entry.key for entry in entries]
@@ -362,8 +362,6 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         elif not self._transcript.apply_changes(changed):
             self._continue_layout_later()
         self._update_state(entries)
-        if self.has_thread != had_thread:
-            self._view.keep_cursor_in_view(self)
 
     def show_marks(self) -> None:
         """Mark each hunk with a thread; threads about a file are marked at its first hunk."""
@@ -411,13 +409,6 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         elif anchor not in self._drafts:
             self._drafts[anchor] = ComposerDraft(text)
 
-    def follow_focus(self) -> None:
-        """Show the keys that work with the current focus."""
-        if self.is_writing != self._had_focus:
-            self._had_focus = self.is_writing
-            self._view.keep_cursor_in_view(self)
-        self._update_title()
-
     def _save_draft(self) -> None:
         if self.subject is not None and self._editor.draft.text.strip():
             self._drafts[self.subject.anchor] = self._editor.draft
@@ -429,9 +420,10 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         if (is_waiting, has_answer) != (self._is_waiting, self._has_answer):
             self._is_waiting, self._has_answer = is_waiting, has_answer
             self.refresh_bindings()
-        self._update_title()
+        self.update_title()
 
-    def _update_title(self) -> None:
+    def update_title(self) -> None:
+        """Show the subject, and what works with the current focus."""
         if self.subject is None or not self.is_mounted:
             return
         picked_count = len(self.subject.picked.split("\n")) if self.subject.picked else 0

@@ -443,7 +443,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self.redraw_approvals()
         # While the user writes a side question, the decision keys are letters.
         self.set_class(self.ask_panel.is_writing, "-aside")
-        self.ask_panel.follow_focus()
+        self.ask_panel.update_title()
 
     @property
     def has_review_focus(self) -> bool:
