@@ -21,6 +21,7 @@ from app.proposals.text.file_warnings import describe_proposal_cautions
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.runtime.open_workspace import OpenWorkspace
+from app.text.quantities import format_path
 from app.text.safe_text import escape_unsafe
 
 if TYPE_CHECKING:
@@ -162,8 +163,7 @@ def print_proposal_and_record_as_seen(runtime: OpenWorkspace, arguments: argpars
 def _list_hunks(proposal: ProposalWithHunksJson) -> None:
     """Print each hunk with its number, without context; a file without hunks is decided as a whole."""
     for file in proposal.files:
-        moved = f"{file.old_path} → " if file.old_path else ""
-        print_line(f"{moved}{file.path} ({file.op}, +{file.added} -{file.removed})")
+        print_line(f"{format_path(file.path, file.old_path)} ({file.op}, +{file.added} -{file.removed})")
         for words in file.warnings:
             print_line(f"! {words}")
         for words in file.notes:

@@ -13,13 +13,13 @@ from msgspec import Struct
 from app.conversation.events import DecisionKind, ProposalDecided
 from app.conversation.proposal_reports import format_feedback, format_file_stats, format_hunk_outcomes
 from app.proposals.values.decision_facts import HunkOutcome
-from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
+from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import unrecorded_decision_event
 from app.storage.process_coordination import DatabaseChangeSignal, DatabaseChangeWatch
 from app.storage.seen_lines_store import SeenLinesStore
-from app.text.quantities import format_count, join_with_and
+from app.text.quantities import format_count, format_path, join_with_and
 
 RECORD_WAIT_SECONDS = 2.0
 """Seconds to wait until a decision is recorded with the text of its hunks; the user's feedback is stored earlier."""
@@ -259,17 +259,14 @@ def _describe_state_groups(proposal: Proposal) -> Iterable[str]:
     noun = "hunk"
     for state, word in (_ON_DISK_STATE_WORDS if proposal.on_disk else _STATE_WORDS).items():
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)
-        names = [_displayed_path(change) for change in proposal.files if not change.hunks and change.state is state]
+        files = [change for change in proposal.files if not change.hunks and change.state is state]
+        names = [format_path(change.path, change.old_path) for change in files]
         if numbers:
             counted = noun if len(numbers) == 1 else format_count(2, noun).removeprefix("2 ")
             yield f"{f'{counted} ' if noun else ''}{join_with_and(map(str, numbers))} {word}"
             noun = ""
         if names:
             yield f"{join_with_and(names)} {word}"
-
-
-def _displayed_path(change: FileChange) -> str:
-    return f"{change.old_path} → {change.path}" if change.old_path else change.path
 
 
 def _latest_hunk_states(decisions: Sequence[ProposalDecided]) -> list[HunkOutcome]:

@@ -1,4 +1,4 @@
-"""Counts, lists, times and durations as texts: `2 files`, `a, b and 3 more`, `2026-11-02 10:15`, `1h30m`."""
+"""Counts, lists, moves, times and durations as texts: `2 files`, `a, b and 3 more`, `old → new`, `1h30m`."""
 
 import re
 import time
@@ -20,6 +20,11 @@ def join_first(items: Sequence[str], limit: int = 3, separator: str = ", ") -> s
     """Return the first `limit` items, followed by the number of the others: `a, b and 3 more`."""
     more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
     return f"{separator.join(items[:limit])}{more}"
+
+
+def format_path(path: str, old_path: str) -> str:
+    """Return the path of a file; `old → new` if it is renamed."""
+    return f"{old_path} → {path}" if old_path else path
 
 
 def format_time(moment: float) -> str:

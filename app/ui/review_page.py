@@ -20,7 +20,7 @@ from app.runtime.review_report import (
     side_answer_heading,
     side_question_heading,
 )
-from app.text.quantities import format_time
+from app.text.quantities import format_path, format_time
 from app.text.safe_text import escape_unsafe
 from app.ui.themes.first_theme import load_signoff_theme
 from widgets.diff.diff_colours import make_diff_variable_defaults
@@ -72,7 +72,7 @@ def _render_decision(report: ProposalReviewReport, number: int) -> str:
 
 def _render_file(diff: FileDiff, comments: Sequence[LineComment], evidence: Mapping[int, str]) -> str:
     change = diff.change
-    name = f"{change.old_path} → {change.path}" if change.old_path else change.path
+    name = format_path(change.path, change.old_path)
     counts = f"{_escape_text(change.op.value)} +{change.added} -{change.removed}"
     heading = f"<h3>{_escape_text(name)} <span>{counts}</span></h3>"
     if change.binary:

@@ -18,7 +18,7 @@ from app.proposals.values.models import (
     ProposalState,
 )
 from app.proposals.values.origin import OriginKind
-from app.text.quantities import format_count
+from app.text.quantities import format_count, format_path
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.display_cells import display_text
 from widgets.diff.render_context import RenderContext
@@ -109,9 +109,7 @@ def file_operation_sign(change: FileChange) -> StyledFact:
 
 def format_file_name(change: FileChange, max_cells: int) -> str:
     """Return a file's name for display: `old → new` if it is renamed, shortened at its start to fit."""
-    name = display_text(change.path).text
-    if change.op is FileOperation.RENAME and change.old_path:
-        name = f"{display_text(change.old_path).text} → {name}"
+    name = format_path(display_text(change.path).text, display_text(change.old_path).text)
     return name if cell_len(name) <= max_cells else f"…{_last_cells(name, max_cells - 1)}"
 
 
