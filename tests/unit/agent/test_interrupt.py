@@ -7,7 +7,7 @@ import pytest
 from app.concurrency import Interrupted, Interrupter
 
 
-async def test_the_clean_up_is_done_when_the_interruption_is_told() -> None:
+async def test_the_clean_up_ends_before_interrupted_is_raised() -> None:
     interrupter = Interrupter()
     steps: list[str] = []
 

@@ -125,7 +125,7 @@ def test_text_that_is_missing_or_ambiguous_is_refused(
         edited(tmp_path, agent, before, old, "new")
 
 
-def test_the_plugin_carries_the_command_and_an_altered_one_is_told() -> None:
+def test_the_plugin_holds_the_command_and_an_altered_plugin_is_reported() -> None:
     agent, options = find_agent("opencode"), HookOptions(wait=60, commands="deny")
     text = add_hook(agent, "", options)
     found = find_hook(agent, text)

@@ -63,7 +63,7 @@ def test_an_empty_delta_keeps_the_final_text(piece: Any) -> None:
     assert delta(whole) == {"content": "Hi."}
 
 
-def test_why_a_response_is_incomplete_is_told() -> None:
+def test_an_incomplete_response_has_its_finish_reason() -> None:
     for details, reason in (
         ({"reason": "max_output_tokens"}, "length"),
         ({"reason": "content_filter"}, "content_filter"),
