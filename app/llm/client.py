@@ -218,6 +218,11 @@ class ModelClient:
         """Start loading the SDK on a thread, because a request is expected soon; return at once."""
         return self._transport.preload_sdk()
 
+    def find_settings_fault(self) -> str:
+        """Return why no request can be sent with the address, key, headers or proxy; empty if one can."""
+        fault = self._describer.find_settings_fault()
+        return fault.message if fault else ""
+
     async def model_ids(self) -> list[str]:
         """Return the ids of the models that the endpoint offers. Raises RequestError."""
         return [model.id for model in await self.list_models()]

@@ -328,25 +328,33 @@ async def examine_endpoint(
 async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
     names: list[str] | None = None
     listing: RequestError | None = None
-    try:
-        names = await client.model_ids()
-    except RequestError as refusal:
-        listing = refusal
-    if listing is not None and listing.kind is FailureKind.UNREACHABLE:
-        yield DoctorCheckResult("reachable", False, listing.message)
+    unreachable = client.find_settings_fault()
+    if not unreachable:
+        try:
+            names = await client.model_ids()
+        except RequestError as refusal:
+            listing = refusal
+            unreachable = refusal.message if refusal.kind is FailureKind.UNREACHABLE else ""
+    if unreachable:
+        yield DoctorCheckResult("reachable", False, unreachable)
         for check in _unchecked(CHECKS[1:], "the server cannot be reached"):
             yield check
         return
+    reachable = DoctorCheckResult("reachable", True, client.endpoint.base_url)
+    has_answered = listing is None or listing.status is not None
+    if has_answered:
+        # The first response of a model may take minutes.
+        yield reachable
     make_hello = partial(make_probe_payload, text="Answer with the single word ok.")
     hello = await send_probe(client, make_hello)
     if hello.is_cut:
         # A server that sends no finish reasons is recognised by its second response.
         hello = await send_probe(client, make_hello)
     failed = hello.failed
-    reached = failed is None or failed.kind is not FailureKind.UNREACHABLE
-    yield DoctorCheckResult(
-        "reachable", reached, client.endpoint.base_url if reached or failed is None else failed.message
-    )
+    if not has_answered:
+        if failed is not None and failed.kind is FailureKind.UNREACHABLE:
+            reachable = DoctorCheckResult("reachable", False, failed.message)
+        yield reachable
     yield _check_key(client, hello)
     yield _check_model(client, hello, names)
     yield _check_wire(client, hello)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -202,14 +203,25 @@ async def test_the_model_list_decides_where_the_model_gives_no_answer(
     assert check.ok is found[0] and found[1] in check.detail
 
 
-async def test_an_unreachable_server_is_reported() -> None:
-    endpoint = Endpoint("http://127.0.0.1:9/v1", "m")
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [("http://127.0.0.1:9/v1", "running"), ("localhost/v1", "lacks http://"), ("http://a:99999/v1", "port 99999")],
+)
+async def test_an_unreachable_server_or_an_unusable_address_is_reported(address: str, reason: str) -> None:
     *_, diagnosis = [
-        found async for found in examine_endpoint(endpoint, EndpointProfile(), timeouts=BRISK, retry=FAST)
+        found
+        async for found in examine_endpoint(Endpoint(address, "m"), EndpointProfile(), timeouts=BRISK, retry=FAST)
     ]
     assert isinstance(diagnosis, EndpointDiagnosis)
     assert results(diagnosis) == dict.fromkeys(CHECKS, None) | {"reachable": False}
-    assert not diagnosis.usable and "running" in diagnosis.summary
+    assert not diagnosis.usable and reason in diagnosis.summary
+
+
+async def test_a_reachable_server_is_reported_before_the_model_is_asked(server: WireServer) -> None:
+    async with aclosing(examine_endpoint(Endpoint(server.base_url, "m"), EndpointProfile())) as findings:
+        first = await anext(findings)
+    assert isinstance(first, DoctorCheckResult) and (first.name, first.ok) == ("reachable", True)
+    assert server.requests == []
 
 
 async def test_a_web_page_in_place_of_an_api_is_reported(server: WireServer) -> None:
