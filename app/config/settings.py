@@ -95,7 +95,7 @@ def _as_tuple(value: Any) -> Any:
 
 def _validate_report(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/"):
-        raise ValueError("the report is a path in the workspace, without ..")
+        raise ValueError("the report is a path in the workspace, with no '..' in it")
     return path
 
 
@@ -359,7 +359,9 @@ def load_configuration(
     try:
         settings = Settings.model_validate({**user, **allowed, **variables, **given_flags})
     except ValidationError as error:
-        raise ConfigError(_describe_error(error, "The command line or the environment")) from error
+        key = str(error.errors()[0]["loc"][0])
+        where = setting_origin(key, user_file=user_file, from_workspace=(), flags=flags, environment=environment)
+        raise ConfigError(_describe_error(error, where, {})) from error
     if "reasoning_effort" in given_flags:
         settings = settings.with_effort(settings.reasoning_effort)
     return Configuration(settings, untrusted, ignored, frozenset(allowed), frozenset(workspace_servers))
@@ -397,7 +399,7 @@ def validate_setting(key: str, value: Any) -> Any:
     try:
         return getattr(Settings.model_validate({key: value}), key)
     except ValidationError as error:
-        raise ConfigError(_describe_error(error, "Not saved")) from error
+        raise ConfigError(_describe_error(error, "Not saved", {})) from error
 
 
 def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
@@ -477,7 +479,7 @@ def _check_values(values: Mapping[str, Any], name: str) -> None:
     try:
         Settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_describe_error(error, name)) from error
+        raise ConfigError(_describe_error(error, name, values)) from error
 
 
 def _read_variable(environment: Mapping[str, str], name: str) -> str:
@@ -488,11 +490,33 @@ def _read_variable(environment: Mapping[str, str], name: str) -> str:
     return environment[name]
 
 
-def _describe_error(error: ValidationError, where: str) -> str:
+def _describe_error(error: ValidationError, where: str, values: Mapping[str, Any]) -> str:
     first_error = error.errors(include_input=False, include_url=False)[0]
-    key = ".".join(str(part) for part in first_error["loc"])
+    key, table = _find_key(first_error["loc"], values)
     if first_error["type"] == "extra_forbidden":
-        return f"{where}: there is no setting {key!r}; docs/configuration.md lists them all."
-    key = key.removesuffix(".[key]")
+        place = f" in {table}" if table else ""
+        return f"{where}: there is no setting {key!r}{place}; docs/configuration.md lists them all."
     message = _ERROR_TEXTS.get(first_error["type"]) or first_error["msg"].removeprefix("Value error, ")
-    return f"{where}: {key}: {message[0].lower()}{message[1:]}."
+    if first_error["type"] == "tuple_type" and key in ("check", "hook"):
+        message = f"write each as a table under [[{key}]]"
+    return f"{where}: {' of '.join(filter(None, (key, table)))}: {message[0].lower()}{message[1:]}."
+
+
+def _find_key(location: Sequence[int | str], values: Any) -> tuple[str, str]:
+    """Return the key at a location, and the table in an array that contains it: `[[check]] number 2 (tests)`."""
+    keys: list[str] = []
+    table = ""
+    for part in location:
+        try:
+            values = values[part]
+        except (LookupError, TypeError):
+            values = None
+        if isinstance(part, str):
+            keys.append(part)
+        elif isinstance(values, Mapping):
+            name = values.get("name")
+            named = f" ({name})" if isinstance(name, str) and name and name.isprintable() else ""
+            keys, table = [], f"[[{'.'.join(keys)}]] number {part + 1}{named}"
+        else:
+            keys = [f"item {part + 1} of {'.'.join(keys)}"]
+    return ".".join(keys).removesuffix(".[key]"), table

@@ -279,8 +279,10 @@ def test_values_of_the_environment_win_and_invalid_ones_are_named_but_not_shown(
             load_configuration(
                 user_file=Path("/nowhere"), workspace_file_content=b"", flags={}, environment={name: "\udcff"}
             )
+    with pytest.raises(ConfigError, match=r"^\$SIGNOFF_GATE: gate: "):
+        merged(SIGNOFF_GATE="open")
     for key in ("schl\u00fcssel", "two\nlines", "a\x1b[2J"):
-        with pytest.raises(ConfigError, match="one line of ASCII") as refused:
+        with pytest.raises(ConfigError, match=r"^\$OPENAI_API_KEY: api_key: .* one line of ASCII") as refused:
             merged(OPENAI_API_KEY=key)
         assert key not in str(refused.value)
 
@@ -312,7 +314,22 @@ def test_invalid_setting_is_named_as_in_the_file(user: Path) -> None:
         ("headers = 'x'", "headers: write a table."),
         ("price = { m = 1 }", "price.m: write a table."),
         ("api_key = 5", "api_key: write a text in quotes."),
-        ("check = [{ name = 'a' }]", "check.0.run: this is missing."),
+        ("command_writable = ['/srv', 1]", "item 2 of command_writable: write a text in quotes."),
+        ("[check]\nname = 'a'", "check: write each as a table under [[check]]."),
+        ("check = [{ name = 'a' }]", "run of [[check]] number 1 (a): this is missing."),
+        ("hook = [{ on = 'staged', run = 'x' }, 5]", "item 2 of hook: write a table."),
+        (
+            "check = [{ name = 'a', run = 'x' }, { files = ['*', 5] }]",
+            "name of [[check]] number 2: this is missing.",
+        ),
+        (
+            "check = [{ name = 'a', run = 'x', files = ['*', 5] }]",
+            "item 2 of files of [[check]] number 1 (a): write a text in quotes.",
+        ),
+        (
+            "check = [{ name = 'a', run = 'x', x = 1 }]",
+            "there is no setting 'x' in [[check]] number 1 (a); docs/configuration.md lists them all.",
+        ),
         ("check = [{ name = 'a', run = 'x' }, { name = 'a', run = 'y' }]", "check: two checks have the same name."),
         ("mcp = { 'a b' = { command = 'x' } }", "mcp.a b: such a name can't be used."),
         ("models = { '' = {} }", "models.: this is empty."),
