@@ -1,7 +1,6 @@
 """The argument parsers; `--help` and the shell completion show their help texts."""
 
 import argparse
-import contextlib
 import functools
 import re
 import sys
@@ -9,6 +8,7 @@ from typing import Any, NoReturn
 
 from app import __version__
 from app.cli.app_arguments import COMMANDS
+from app.cli.command_output import ExitCode, print_error, stdout_error_message
 from app.doors.hook.agents import AGENTS, add_hook_arguments, add_hook_options, parse_seconds
 from app.text.quantities import parse_duration
 
@@ -69,9 +69,20 @@ class CommandLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Write the usage and the reason to standard error; raise `UsageError`."""
         self.print_usage(sys.stderr)
-        with contextlib.suppress(OSError):
-            sys.stderr.write(f"{self.prog}: error: {message}\n")
+        self._print_message(f"{self.prog}: error: {message}\n")
         raise UsageError(message)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help, the version or the usage; argparse would ignore that standard output cannot be written."""
+        try:
+            (file or sys.stderr).write(message)
+        except OSError as error:
+            if file is not sys.stdout:
+                return
+            if isinstance(error, BrokenPipeError):
+                raise
+            print_error(stdout_error_message(error))
+            raise SystemExit(ExitCode.FAILED) from error
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parse all arguments and refuse unknown ones, so that the command's own parser reports them."""

@@ -164,8 +164,7 @@ def print_json_line(document: "BaseModel") -> None:
     """Print a JSON document on one line and flush it; fields with default values are left out."""
     import json
 
-    _write_stdout(json.dumps(document.model_dump(mode="json", exclude_defaults=True)) + "\n")
-    sys.stdout.flush()
+    print_part(json.dumps(document.model_dump(mode="json", exclude_defaults=True)) + "\n")
 
 
 def print_text(text: str) -> None:
@@ -183,6 +182,13 @@ def print_text(text: str) -> None:
 def print_line(text: str) -> None:
     """Print one line with control characters made visible."""
     _write_stdout(escape_unsafe(text) + "\n")
+
+
+def print_part(text: str) -> None:
+    """Print a part of a line with control characters made visible, and flush it."""
+    with _raise_write_errors():
+        sys.stdout.write(escape_unsafe(text))
+        sys.stdout.flush()
 
 
 def _write_stdout(text: str) -> None:

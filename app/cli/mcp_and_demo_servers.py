@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.command_output import CommandError, ExitCode, print_error
+from app.cli.command_output import CommandError, ExitCode, print_error, print_part
 
 if TYPE_CHECKING:
     from app.doors.mcp.proposal_tools import ProposalTools
@@ -95,5 +95,5 @@ async def _serve_until_interrupted(port: int, tokens_per_second: float) -> None:
     async with serve_demo_endpoint(tokens_per_second, port) as settings:
         stopped = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-        print(settings["base_url"], flush=True)
+        print_part(settings["base_url"] + "\n")
         await stopped.wait()

@@ -10,7 +10,7 @@ from typing import Any
 from app.agent.session import Session
 from app.agent.updates import PermissionRequested, PermissionResolved, SessionFailed, Update
 from app.cli.app_arguments import AppArguments
-from app.cli.command_output import CommandError, ExitCode
+from app.cli.command_output import CommandError, ExitCode, print_part
 from app.cli.headless_run import (
     TurnProgressPrinter,
     ask_side_question_in_session,
@@ -81,9 +81,8 @@ async def _run_chat(arguments: AppArguments) -> int:
 class _ChatPrinter(TurnProgressPrinter):
     """Prints the progress of turns in the chat, and queues permission requests for the user."""
 
-    def __init__(self, session: Session, terminal: PlainTerminal) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__(session, quiet=False, commands=False, in_place=False)
-        self._terminal = terminal
         self._held_back_updates: list[Update] | None = None
         self.requests: deque[PermissionRequested] = deque()
         self.asked = asyncio.Event()
@@ -127,7 +126,7 @@ class _ChatPrinter(TurnProgressPrinter):
         self.asked.set()
 
     def _write(self, text: str) -> None:
-        self._terminal.print_part(text)
+        print_part(text)
 
 
 class PlainChat:
@@ -173,7 +172,7 @@ class PlainChat:
                 f"Session {self.session.id} is open in another window: go on there, or close it first.",
                 ExitCode.REFUSED,
             )
-        self._printer = _ChatPrinter(self.session, self._terminal)
+        self._printer = _ChatPrinter(self.session)
         model = self.session.ports.model.endpoint.model
         self._terminal.print_lines(f"signoff in {self._runtime.workspace.root}, with {model}.")
         self._terminal.print_lines(

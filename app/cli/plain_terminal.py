@@ -9,8 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
-from app.cli.command_output import CommandError, ExitCode, print_line
-from app.text.safe_text import escape_unsafe
+from app.cli.command_output import CommandError, ExitCode, print_line, print_part
 
 GRACE_SECONDS = 0.5
 """Seconds after a question in which a finished line does not count as an answer."""
@@ -54,14 +53,9 @@ class PlainTerminal:
         """Print a text, with control characters made visible."""
         print_line(text)
 
-    def print_part(self, text: str) -> None:
-        """Print a part of a line, and flush it."""
-        sys.stdout.write(escape_unsafe(text))
-        sys.stdout.flush()
-
     async def read_line(self, prompt: str) -> str | None:
         """Read a line that decides nothing, even if it was typed ahead; None at the end of the input."""
-        self.print_part(prompt)
+        print_part(prompt)
         return await self._read_input_line()
 
     async def ask_for_decision(self, question: str) -> str:
@@ -74,7 +68,7 @@ class PlainTerminal:
             EOFError: The input has ended.
         """
         while True:
-            self.print_part(f"{question} ")
+            print_part(f"{question} ")
             if ahead := self._discard_typed_ahead():
                 self.print_lines(f"\nNot taken, since it was typed before this question: {ahead}")
                 continue

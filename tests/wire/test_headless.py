@@ -72,7 +72,9 @@ def test_a_continued_answer_is_joined_or_an_error(server: WireServer, capsys: py
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
-@pytest.mark.parametrize("words", [("sessions",), ("sessions", "--json"), ("completion", "zsh"), ("run", "Hi")])
+@pytest.mark.parametrize(
+    "words", [("sessions",), ("sessions", "--json"), ("completion", "zsh"), ("demo-server",), ("run", "Hi")]
+)
 def test_a_full_disk_is_reported_in_one_line(
     server: WireServer, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,13 +88,16 @@ def test_a_full_disk_is_reported_in_one_line(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
-def test_unwritable_output_keeps_the_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "code"), [("show P9 --json", 3), ("--help", 1), ("run --help", 1), ("--version", 1)]
+)
+def test_unwritable_output_without_a_buffer_is_reported(
+    words: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Path("/dev/full").open("wb", buffering=0) as full:
         # As with PYTHONUNBUFFERED.
         monkeypatch.setattr("sys.stdout", io.TextIOWrapper(full, write_through=True))
-        assert main(["show", "P9", "--json"]) == 3
+        assert main(words.split()) == code
     assert capsys.readouterr().err.count("\n") == 1
 
 
