@@ -1,6 +1,7 @@
 """Runs checks one at a time and caches their results by content."""
 
 import asyncio
+import errno
 import re
 import shlex
 import shutil
@@ -31,6 +32,7 @@ from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
 from app.sandbox.process import ProcessResult, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
+from app.text.quantities import format_count
 from app.tools.command.command_result import HeadAndTailBuffer, PlainTextDecoder
 from app.workspace.ignore import FolderIgnorePatterns, compile_ignore_patterns
 from app.workspace.paths import Workspace
@@ -109,7 +111,11 @@ async def run_check(
             )
             await run_shielded(asyncio.to_thread(read_artifacts, run))
     except (StartFailed, OSError) as error:
-        return CheckRunResult(CheckState.BROKEN, reason=f"could not be run: {error}")
+        reason = f"could not be run: {error}"
+        if command_takes_files(check) and getattr(error.__cause__, "errno", None) == errno.E2BIG:
+            names = f"the names of {format_count(len(files), 'file')}"
+            reason = f"too long with {names}: narrow `files`, or leave {FILES} out of `run`"
+        return CheckRunResult(CheckState.BROKEN, reason=reason)
     kept.feed(plain.feed(b"", final=True))
     return _make_outcome(ended, kept.text(), root)
 

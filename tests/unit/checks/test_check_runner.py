@@ -179,6 +179,7 @@ async def test_a_check_that_cannot_run_is_no_new_failure(runtime: OpenWorkspace)
         ("/no/such/program", "command not found"),
         ("/dev/null", "not executable"),
         (f": {'x' * 200_000}", "could not be run: "),
+        (f": {'x' * 200_000} {{files}}", "too long with the names of 1 file: narrow `files`, or leave {files} out"),
     ):
         result = await checked(runtime, proposal, run)
         assert result.state is CheckState.BROKEN and not result.has_new_failure and result.summary.startswith(words)
