@@ -57,9 +57,12 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
     Raises:
         ValueError: It is not a payload of a known agent.
     """
-    data = json.loads(payload)
+    try:
+        data = json.loads(payload)
+    except (ValueError, RecursionError):
+        data = None
     if not isinstance(data, dict):
-        raise ValueError("it is not an object")
+        raise ValueError("Its input is not a JSON object; an agent runs this command with a call as input.")
     event, session = _short_text(data, "hook_event_name"), _short_text(data, "session_id")
     if event not in _EVENTS:
         raise ValueError(

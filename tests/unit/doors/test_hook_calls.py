@@ -34,7 +34,7 @@ CALL = {
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ([CALL], "it is not an object"),
+        ([CALL], "Its input is not a JSON object"),
         (CALL | {"hook_event_name": "SessionEnd"}, "it is for SessionEnd; signoff is called before a tool"),
         (CALL | {"hook_event_name": None}, "it is for no event"),
         (CALL | {"session_id": 7}, "it names no session"),
@@ -48,6 +48,9 @@ def test_an_incomplete_hook_call_is_refused_with_a_reason(agent: str, said: obje
     assert (call.session, call.tool, call.arguments) == ("s", "Write", {"file_path": "a"})
     with pytest.raises(ValueError, match=why):
         parse_call(agent, json.dumps(said))
+    for text in ("", "{", b"\xff", "[" * 100_000):
+        with pytest.raises(ValueError, match="Its input is not a JSON object"):
+            parse_call(agent, text)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", " 5", "1_0", "٣", "86401", "999999"])
