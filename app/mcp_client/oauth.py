@@ -341,7 +341,9 @@ class OAuthSignIn:
         try:
             answer = await self._request_json("POST", server.registration, json=client_metadata)
         except SignInFailed as error:
-            raise SignInFailed(f"signoff could not register ({error}); give a client_id in [mcp.NAME]") from error
+            # It has a cause if the server cannot be reached; then a client_id does not help.
+            advice = "" if error.__cause__ else "; give a client_id in [mcp.NAME]"
+            raise SignInFailed(f"signoff could not register ({error}){advice}") from error
         client_id, secret = answer.get("client_id"), answer.get("client_secret")
         if not isinstance(client_id, str):
             raise SignInFailed("signoff could not register; give a client_id in [mcp.NAME]")

@@ -259,6 +259,10 @@ async def test_callback_address_can_be_pasted(wire: WireServer, tmp_path: Path) 
         assert len(authority.forms) == 1
 
 
+async def hang_up(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
 UNUSABLE = {
     "no token": ("/token", answering({}), "gave no token"),
     "an empty token": ("/token", answering({"access_token": ""}), "gave no token"),
@@ -268,6 +272,7 @@ UNUSABLE = {
     "a token without end": ("/token", answering({"access_token": "a" * MAX_RESPONSE_BYTES}), "answers without end"),
     "no client": ("/register", answering({"client_id": 5}, 201), "could not register; give a client_id"),
     "no registration": ("/register", answering({}, 404), r"could not register \(.* 404\); give a client_id"),
+    "a registration that breaks off": ("/register", hang_up, r"could not register \(.* cannot be reached: [^;]*\)$"),
 }
 
 
