@@ -15,12 +15,11 @@ from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS, WriteAccess
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, McpServerError
 from app.mcp_client.mcp_server import McpServer, McpServerState
-from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawnOrChanged
+from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawnOrChanged, safe_server_text
 from app.proposals.text.file_warnings import format_size
 from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive_characters
 from app.text.quantities import format_count
-from app.text.safe_text import strip_unsafe
 from app.tools.base.command_forms import McpToolForm
 from app.tools.base.contract import (
     PermissionRequest,
@@ -33,7 +32,6 @@ from app.tools.base.contract import (
 )
 from app.tools.command.command_result import (
     HeadAndTailBuffer,
-    PlainTextDecoder,
     format_path_note_for_model,
     stage_command_changes,
     write_ignored_and_collect_other_changes,
@@ -106,13 +104,6 @@ def _format_structured(value: Any) -> str:
     if is_deeper_than(_MAX_DEPTH, value):
         return "[structured content, nested too deep to be shown]"
     return json.dumps(value, ensure_ascii=False, indent=1)
-
-
-def safe_server_text(text: str) -> str:
-    """Return a server's text without terminal sequences and invisible characters."""
-    return strip_unsafe(
-        PlainTextDecoder().feed(text.encode("utf-8", "surrogatepass"), final=True).replace("\r\n", "\n")
-    )
 
 
 def _iterate_part_texts(parts: list[Any], images: _ImageCollector) -> Iterator[str]:

@@ -131,10 +131,16 @@ def tool_name_for_model(server: str, tool: str) -> str:
     return f"{wire_name[: MAX_NAME_CHARACTERS - 7]}_{digest}"
 
 
+def safe_server_text(text: str, *, keep: str = "\t\n") -> str:
+    """Return a server's text without terminal sequences and invisible characters."""
+    plain = PlainTextDecoder().feed(text.encode("utf-8", "surrogatepass"), final=True)
+    return strip_unsafe(plain.replace("\r\n", "\n"), keep=keep)
+
+
 def _clean_text(text: Any, max_characters: int, *, keep: str = "\n\t") -> str:
     if not isinstance(text, str):
         return ""
-    clean: str = strip_unsafe(text.replace("\r\n", "\n"), keep=keep).strip()
+    clean = safe_server_text(text, keep=keep).strip()
     return clean if len(clean) <= max_characters else clean[: max_characters - 1] + "…"
 
 
@@ -176,7 +182,7 @@ class _SchemaCleaner:
                 return [self.clean(item, depth + 1, open_references) for item in value]
             case str():
                 self._count_characters(len(value) + 2)
-                return strip_unsafe(value)
+                return safe_server_text(value)
             case float() if not math.isfinite(value):
                 raise InvalidToolDefinition("the schema of its arguments has a number that JSON does not allow.")
             case bool() | int() | float() | None:

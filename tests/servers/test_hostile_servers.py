@@ -308,7 +308,7 @@ async def test_terminal_escapes_of_a_server_are_removed(wire: WireServer, tmp_pa
         answer = await on.run_turn(("play__give", {"content": [{"type": "text", "text": f"{evil}\nhello"}]}))
         assert answer == "red\nhello"
         offered = json.dumps(wire.last.body["tools"])
-        assert not [each for each in ("\\u001b", "\\u202e", "\\u200b") if each in offered]
+        assert not [each for each in ("\\u001b", "\\u202e", "\\u200b", "[31m") if each in offered]
 
 
 async def test_server_requests_are_refused_and_hidden_characters_are_reported(on: ServerSession) -> None:
