@@ -54,7 +54,6 @@ _REPOSITORY_VARIABLES = frozenset(
 """Environment variables that lead git to another repository."""
 _DISABLE_PROGRAMS = (
     *("-c", "core.hooksPath=/dev/null"),
-    *("-c", "core.fsmonitor=false"),
     *("-c", "core.alternateRefsCommand=true"),
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
