@@ -68,7 +68,8 @@ class GrantedPermissions:
 
 def _covers(form: Form, permission_request: PermissionRequest) -> bool:
     if isinstance(form, CommandForm):
-        return permission_request.kind == "command" and form.matches(permission_request.detail)
+        is_coverable = permission_request.kind == "command" and not permission_request.only_once
+        return is_coverable and form.matches(permission_request.detail)
     return form == permission_request.form
 
 

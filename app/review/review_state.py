@@ -34,7 +34,7 @@ class LastingPermissionForms(Struct, frozen=True):
     forms: tuple[CommandForm | McpToolForm, ...] = ()
     """The widest first, the exact command last; empty if only this one call can be allowed."""
     reason: str = ""
-    """Why there are no forms: `it has a |`."""
+    """Why there are no forms, as a clause: `it has a |`."""
 
 
 @lru_cache(maxsize=64)
@@ -44,6 +44,8 @@ def find_lasting_permission_forms(permission_request: PermissionRequest) -> Last
         return LastingPermissionForms((permission_request.form,))
     if permission_request.kind != "command":
         return LastingPermissionForms()
+    if permission_request.only_once:
+        return LastingPermissionForms(reason=permission_request.only_once)
     try:
         return LastingPermissionForms(allowable_forms(permission_request.detail))
     except NotSimpleCommand as error:

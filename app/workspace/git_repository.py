@@ -4,7 +4,9 @@ Layout as in git's own documentation (gitrepository-layout): `.git` is a folder,
 submodule a file with one line `gitdir: PATH`; a linked worktree names the shared folder in `commondir`.
 """
 
+import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from msgspec import Struct
@@ -46,6 +48,24 @@ def find_repository(root: Path) -> GitRepositoryFolders | None:
             continue
         return GitRepositoryFolders(top, folder, folder / common if common else folder)
     return None
+
+
+def find_folder_like_bare_repository(root: Path, folder: str, added: Collection[str]) -> str:
+    """Return the nearest folder from `folder` up to `root` that git may take for a bare repository; empty if none.
+
+    Git runs programs that the configuration of such a folder names, and any repository can contain one.
+
+    Args:
+        folder: Path relative to `root`; `.` for the root.
+        added: Relative paths of further files that git will find.
+    """
+    heads = {path.casefold() for path in added if path.casefold().rpartition("/")[2] == "head"}
+    for place in (path := Path(folder), *path.parents):
+        if os.path.lexists(root / place / ".git"):
+            break
+        if os.path.lexists(root / place / "HEAD") or (place / "HEAD").as_posix().casefold() in heads:
+            return place.as_posix()
+    return ""
 
 
 def folder_path_in_repository(root: Path) -> str:

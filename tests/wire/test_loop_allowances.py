@@ -93,6 +93,12 @@ async def test_a_permission_form_covers_only_commands_of_that_form(server: WireS
         assert user.asked == ["echo a", *more]
         assert not (on.root / "x").exists()
         assert summaries(on)[1].endswith("allowed: echo … in this session")
+        (on.root / "docs/in").mkdir(parents=True)
+        await on.say("Write", ("write_file", {"path": "docs/Head", "content": "ref: refs/heads/main"}))
+        user.asked.clear()
+        for folder in ("docs/in", "docs", "."):
+            await on.say("Run it there", ("run_command", {"command": "echo a", "folder": folder}))
+        assert user.asked == ["echo a"] * 2, "git could run what docs/config names"
     async with bench(server, tmp_path) as again:
         user = User(again, PermissionAnswer(False))
         await run(again, "echo a")

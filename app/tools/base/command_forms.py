@@ -146,25 +146,31 @@ _NEVER_OPEN = _split_names(
     "sed awk gawk mawk busybox script unshare chroot nsenter strace ltrace gdb source . trap npx pnpx bunx uvx pipx "
     "osascript expect tclsh entr flock rm rmdir shred dd truncate tee install mv cp ln chmod chown chgrp kill pkill "
     "killall curl wget nc ncat socat ssh scp sftp rsync ftp telnet runcon choom ssh-agent sshpass lldb bwrap proot "
-    "firejail chronic m4 cross-env dotenv dotenvx concurrently watchexec nodemon"
+    "firejail chronic m4 cross-env dotenv dotenvx concurrently watchexec nodemon toybox fdfind gfind gsed bsdtar "
+    "gtar cpio zip dc octave gnuplot maxima view vimdiff rview rvim gvim nano emacsclient code open xdg-open "
 )
 """Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed."""
+_BUILTINS_THAT_RUN_CODE = _split_names(
+    "test printf let declare typeset read mapfile compgen complete bind enable hash"
+)
+"""Builtins of shells that evaluate `a[$(command)]` as the name of a variable, even in quotes, or take a command."""
 _INTERPRETERS = _split_names(
     "sh bash rbash dash ash zsh ksh mksh csh tcsh fish nu pwsh python pypy ipython node nodejs ts-node tsx deno bun "
-    "ruby perl php lua luajit rscript julia guile racket groovy elixir erl ghci scala"
+    "ruby perl php lua luajit r rscript julia guile racket groovy elixir erl ghci scala java jshell clojure sbcl"
 )
 """Interpreters: a form needs a file or module as first argument, because options can contain code."""
 _NEVER_OPEN_SUBCOMMANDS = frozenset(
     {
         *(("git", "bisect"), ("git", "clone"), ("git", "config"), ("git", "filter-branch"), ("git", "send-email")),
-        ("git", "submodule"),
+        *(("git", "submodule"), ("git", "instaweb"), ("uv", "tool"), ("deno", "eval"), ("npm", "explore")),
+        *(("npm", "init"), ("npm", "create"), ("pnpm", "create"), ("yarn", "create"), ("bun", "create")),
     }
 )
 _RUNNERS = frozenset(
     {
         *(("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"), ("rye", "run")),
         *(("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("bundle", "exec")),
-        *(("npm", "x"), ("bun", "x"), ("deno", "run"), ("conda", "run"), ("rustup", "run")),
+        *(("npm", "x"), ("bun", "x"), ("deno", "run"), ("conda", "run"), ("go", "run"), ("npm", "run-script")),
         *(("npm", "run"), ("pnpm", "run"), ("yarn", "run"), ("deno", "task"), ("bun", "run"), ("docker", "compose")),
     }
 )
@@ -180,6 +186,8 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
         *("-O", "-x"),
     ),
     "bat": ("--pager",),
+    "batcat": ("--pager",),
+    "go": ("-exec", "-toolexec", "-vettool"),
     "make": ("--eval", "-E"),
     "rg": ("--hostname-bin", "--pre"),
     "sort": ("--compress-program", "--output", "-o"),
@@ -229,7 +237,8 @@ def allowable_forms(command: str) -> tuple[CommandForm, ...]:
     words = parse_simple_command(command)
     texts = tuple(word.text for word in words)
     literal = next((position for position, word in enumerate(words) if not word.literal), len(words))
-    min_count = None if _has_running_option(words) else _min_word_count(words)
+    runs_code = texts[0] in _BUILTINS_THAT_RUN_CODE or _has_running_option(words)
+    min_count = None if runs_code else _min_word_count(words)
     wide = [] if min_count is None else [CommandForm(texts[:count], True) for count in range(min_count, literal + 1)]
     exact = [CommandForm(texts, False)] if literal == len(words) else []
     if not wide and not exact:
@@ -246,6 +255,9 @@ def _min_word_count(words: tuple[ShellWord, ...]) -> int | None:
         return None
     if (program, second) in _RUNNERS:
         return _min_word_count_after(words, 2)
+    if (program, second) == ("rustup", "run"):
+        # A toolchain comes first.
+        return _min_word_count_after(words, 3)
     if program in _INTERPRETERS:
         if program in ("python", "pypy") and second == "-m" and len(texts) > 2:
             return 3
@@ -272,9 +284,12 @@ def _has_running_option(words: Sequence[ShellWord]) -> bool:
 
 def _is_option(word: str, option: str) -> bool:
     """Return whether a word is this option, with or without a value; also abbreviated or combined with others."""
+    option_name = word.partition("=")[0]
     if option.startswith("--"):
-        option_name = word.partition("=")[0]
-        return len(option_name) > 3 and option.startswith(option_name)
+        return len(option_name) > 2 and option.startswith(option_name)
+    if len(option) > 2:
+        # Go's options may begin with one or two dashes.
+        return option_name in (option, f"-{option}")
     return word.startswith("-") and not word.startswith("--") and option[1] in word
 
 

@@ -112,6 +112,8 @@ class PermissionRequest(Struct, frozen=True):
     """For a server's tool: what a lasting permission covers."""
     direct: bool = False
     """Whether it can write to the user's files without review."""
+    only_once: str = ""
+    """Why no lasting form covers a command; empty if one may."""
 
 
 PERMISSION_PURPOSES = {

@@ -27,6 +27,7 @@ from app.tools.command.command_result import (
     stage_command_changes,
     write_ignored_and_collect_other_changes,
 )
+from app.workspace.git_repository import find_folder_like_bare_repository
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
@@ -81,8 +82,11 @@ class RunCommand(Tool):
         notes = command_permission_notes(
             probe, sandbox.permissions, planning=context.planning, hold_ignored=context.hold_ignored
         )
+        added, _ = await asyncio.to_thread(context.draft.added_and_removed_paths)
+        bare = find_folder_like_bare_repository(context.workspace.root, folder, added)
+        only_once = f"git may take {bare} for a repository, whose settings can run programs" if bare else ""
         answer = await context.confirm(
-            PermissionRequest("command", "Run a command?", arguments.command, folder, notes)
+            PermissionRequest("command", "Run a command?", arguments.command, folder, notes, only_once=only_once)
         )
         if not answer.allowed:
             raise answer.to_rejection(

@@ -49,6 +49,13 @@ WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1
         ("git config alias.x '!id'", ["git config alias.x '!id'"]),
         ("git clone -c core.sshCommand=id ssh://x", ["git clone -c core.sshCommand=id ssh://x"]),
         ("ssh-agent ls", ["ssh-agent ls"]),
+        ("printf -v 'a[$(id)]' x", ["printf -v 'a[$(id)]' x"]),
+        ("test -v 'a[$(id)]'", ["test -v 'a[$(id)]'"]),
+        ("R -e 'system(\"id\")'", ["R -e 'system(\"id\")'"]),
+        ("uv tool run x", ["uv tool run x"]),
+        ("rustup run stable cargo test", ["rustup run stable cargo test …", "rustup run stable cargo test"]),
+        ("rustup run stable env x", ["rustup run stable env x"]),
+        ("git push --e=id . HEAD:x", ["git push --e=id . HEAD:x"]),
     ],
 )
 def test_permission_forms_are_ordered_from_wide_to_exact(command: str, forms: list[str]) -> None:
@@ -85,9 +92,11 @@ def test_a_form_covers_whole_words_in_their_order() -> None:
         (("rg",), "rg -n --hidden pre", ("rg --pre sh x", "rg x --pre=sh", "rg --hostname-bin=id x")),
         (("git", "grep"), "git grep -n open config.py", ("git grep --open-files=sh x", "git grep -nOsh x")),
         (("git", "fetch"), "git fetch origin", ("git fetch --upload-pack=id .", "git fetch --upl id .")),
+        (("git", "push"), "git push origin HEAD", ("git push --e=id .", "git push --receive-pack=id .")),
+        (("go", "vet"), "go vet ./exec -x", ("go vet -vettool=id .", "go vet --toolexec id .")),
         (("git", "diff"), "git diff --stat outputs", ("git diff --output=/tmp/x", "git diff --ext-diff")),
         (("make",), "make -C sub test", ("make --eval='x:;id'", "make -E x")),
-        (("split",), "split -n 3 x", ("split --filter=id x",)),
+        (("split",), "split -n 3 x", ("split --filter=id x", "split --f=id x")),
         (("sort",), "sort -n x", ("sort -no x y", "sort --compress-prog=sh x")),
     ],
 )
