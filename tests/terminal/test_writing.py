@@ -16,7 +16,8 @@ from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.timeout(120)
 
-BIG = "\n".join(f"line {number}" for number in range(30))
+BIG = "\n".join(f"line {number} \x1b[31mred\x1b[0m \x07\x03" for number in range(30))
+"""With the bytes of keys in it: some terminals do not take them out of what is pasted."""
 
 
 def test_typed_and_pasted_text_is_sent_unchanged_and_a_draft_outlives_a_kill(

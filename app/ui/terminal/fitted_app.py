@@ -1,7 +1,7 @@
 """Base class of the app, with colours fitted to the terminal, safe output and notifications."""
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from math import atan2, cos, hypot, inf
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.app import App
 from textual.cache import FIFOCache
 from textual.color import Color
@@ -35,6 +36,9 @@ _CUBE_COLOURS = {
     for blue in range(6)
 }
 _GREY_COLOURS = {232 + step: (8 + 10 * step,) * 3 for step in range(24)}
+
+_PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
+"""Marks of a bracketed paste."""
 
 _MIN_CHROMA = 0.04
 """Oklab chroma below which a colour looks grey."""
@@ -231,19 +235,41 @@ class TerminalAdaptedApp(OrderedInputApp):
 
 
 def _patch_parser(driver: type[Driver]) -> None:
-    """Replace the parser in a driver's module by one that marks keys that were read together."""
+    """Replace the parser in a driver's module by one that marks keys that were read together, and reads pastes."""
     module: Any = sys.modules[driver.__module__]
     parser = getattr(module, "XTermParser", None)
     if parser is None or getattr(parser, "joins", False):
         return
 
     class JoiningParser(parser):  # type: ignore[misc, valid-type]
-        """Textual's parser; `data` is the result of one read."""
+        """Textual's parser, which would take an escape character in a bracketed paste for the start of a key."""
 
         joins = True
 
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self._paste: list[str] | None = None
+            """Parts of the paste that is being read; the last one may end in a part of its end mark."""
+
         def feed(self, data: str) -> Iterable[Message]:
-            return mark_burst_keys(super().feed(data))
+            """Yield the messages of the result of one read; it is empty at the end of the input."""
+            return mark_burst_keys(self._split_pastes(data) if data else super().feed(data))
+
+        def _split_pastes(self, data: str) -> Iterator[Message]:
+            while data:
+                if self._paste is None:
+                    keys, start, data = data.partition(_PASTE_START)
+                    if keys:
+                        yield from super().feed(keys)
+                    self._paste = [""] if start else None
+                    continue
+                text, end, rest = (self._paste.pop() + data).partition(_PASTE_END)
+                if end:
+                    yield events.Paste("".join([*self._paste, text]).replace("\0", ""))
+                    self._paste, data = None, rest
+                else:
+                    self._paste += text[: 1 - len(_PASTE_END)], text[1 - len(_PASTE_END) :]
+                    return
 
     module.XTermParser = JoiningParser
 
