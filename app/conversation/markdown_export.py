@@ -24,13 +24,13 @@ from app.conversation.events import (
 )
 from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
 from app.images.image import Image, join_quoted_names
-from app.text.safe_text import make_code_fence
+from app.text.safe_text import escape_unsafe, make_code_fence
 
 _STATE_NOTES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
 
 def format_session_as_markdown(title: str, model: str, events: Sequence[Event], diffs: Mapping[str, str]) -> str:
-    """Return the session as Markdown.
+    """Return the session as Markdown, with control characters made visible: it is read in terminals, too.
 
     Args:
         diffs: unified diffs by proposal id; proposals that are missing here have none in the export.
@@ -40,7 +40,7 @@ def format_session_as_markdown(title: str, model: str, events: Sequence[Event], 
     for event in events:
         if text := _format_event(event, calls, diffs):
             parts.append(text)
-    return "\n\n".join(parts).rstrip("\n") + "\n"
+    return escape_unsafe("\n\n".join(parts).rstrip("\n") + "\n")
 
 
 def _format_event(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str]) -> str:

@@ -34,7 +34,7 @@ from app.review.unfinished_review import QUOTED_LINES
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordedDecisionOrEdit, RecordStore
 from app.text.quantities import format_count, format_time
-from app.text.safe_text import make_code_fence
+from app.text.safe_text import escape_unsafe, make_code_fence
 from app.tools.base.contract import escape_surrogates
 
 
@@ -167,7 +167,7 @@ def describe_recorded_decision(decision: RecordedDecisionOrEdit) -> list[str]:
 
 
 def render_review_report_as_markdown(report: ProposalReviewReport) -> str:
-    """Return the report as Markdown."""
+    """Return the report as Markdown, with control characters made visible."""
     parts = [f"# {report.proposal.id}: {report.proposal.summary}"]
     parts.append("\n".join(f"- {name}: {value}" for name, value in report.header))
     for decision in report.decisions:
@@ -196,7 +196,7 @@ def render_review_report_as_markdown(report: ProposalReviewReport) -> str:
     if report.side_questions:
         parts.append(f"## {SIDE_QUESTIONS_HEADING}")
         parts += [_render_side_question(exchange) for exchange in report.side_questions]
-    return "\n\n".join(parts) + "\n"
+    return escape_unsafe("\n\n".join(parts) + "\n")
 
 
 def _render_side_question(exchange: SideExchange) -> str:

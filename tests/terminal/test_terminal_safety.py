@@ -76,8 +76,7 @@ def test_server_text_is_escaped_on_the_terminal(shown: Callable[..., bytes], pip
         raw = shown("run", HOSTILE, OPENAI_BASE_URL=server.base_url, SIGNOFF_MODEL="m")
     assert "␛]0;evil".encode() in raw
     shown("sessions")
-    assert "␛]0;evil".encode() in shown("export", "latest")
-    assert HOSTILE.encode() in piped("export", "latest")
+    assert "␛]0;evil".encode() in piped("export", "latest"), "others read it in a terminal"
     shown("export", "latest", "--format", "json")
 
 

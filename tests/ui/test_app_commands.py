@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from textual.widgets import Input, OptionList
@@ -145,7 +147,9 @@ async def test_sessions_are_started_resumed_and_forked_and_withheld_guidance_is_
         assert "hunter2" not in str(server.last.body)
 
 
-async def test_continue_retries_and_export_never_overwrites_a_file(tmp_path: Path, server: WireServer) -> None:
+async def test_continue_retries_and_export_never_overwrites_a_file(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running(tmp_path, server) as run:
         server.script([error(400, "no such thing")])
         await run.say("hello")
@@ -172,6 +176,19 @@ async def test_continue_retries_and_export_never_overwrites_a_file(tmp_path: Pat
         await run.command("export notes.md")
         await run.see("exists", "already")
         assert target.read_text() == "mine"
+        # A full disk leaves no part of it behind.
+        open_file = Path.open
+
+        def open_full(path: Path, *arguments: Any, **options: Any) -> Any:
+            file = open_file(path, *arguments, **options)
+            file.flush = Mock(side_effect=OSError(ENOSPC, "No space left on device"))
+            return file
+
+        monkeypatch.setattr(Path, "open", open_full)
+        with pytest.raises(BadArgument, match=r"full\.md cannot be written: No space left on device\."):
+            await run.app.controllers.commands.run("export", "full.md")
+        monkeypatch.undo()
+        assert not (target.parent / "full.md").exists()
         for number in (1, 2):
             await run.command("export")
             await run.until(lambda number=number: len([*target.parent.glob("signoff-*.md")]) == number)  # type: ignore[misc]

@@ -398,8 +398,13 @@ class SlashCommandRunner:
             from app.runtime.review_report import export_session_as_markdown
 
             text = export_session_as_markdown(runtime, session.id)
-            with target.open("x", encoding="utf-8", errors="surrogateescape") as out:
-                out.write(text)
+            with target.open("x", encoding="utf-8") as out:
+                try:
+                    out.write(text)
+                    out.flush()
+                except OSError:
+                    target.unlink()
+                    raise
 
         try:
             await asyncio.to_thread(write)

@@ -23,6 +23,12 @@ from app.conversation.markdown_export import format_session_as_markdown
 from app.conversation.proposal_reports import format_decision_facts
 
 
+def test_the_record_shows_control_characters_as_glyphs() -> None:
+    answer = AssistantMessage(text="a\x1b]0;title\x07\r\n\tb \u202ec \udcff")
+    record = format_session_as_markdown("Ti\x1btle", "model", [answer], {})
+    assert "Ti␛tle" in record and "a␛]0;title␇␍\n\tb ⇠c \ufffd\n" in record
+
+
 def test_the_record_shows_who_said_what_to_whom() -> None:
     events: list[Event] = [
         Intervention(kind=InterventionKind.FACT, text="P1 was undone."),
