@@ -27,6 +27,10 @@ async def test_queued_messages_can_be_recalled_during_a_turn(tmp_path: Path, ser
         await run.write("and another thing")
         await run.pilot.press("enter")
         await run.see("queued", "↑ takes back")
+        await run.write("x")
+        await run.until(lambda: "takes back" not in run.text, "no key that works only in the empty composer")
+        await run.pilot.press("backspace")
+        await run.see("↑ takes back")
         await run.pilot.press("up")
         await run.until(lambda: not composer.is_empty, "the messages")
         assert composer.editor.text == "see [pasted 340 lines]\n\nand another thing"

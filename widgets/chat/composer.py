@@ -356,6 +356,7 @@ class Composer(Column):
     def offer_completions(self, event: TextArea.Changed) -> None:
         """Offer completions for the text at the cursor; report the draft."""
         event.stop()
+        self._queue.shows_key = self.is_empty
         if self._searching_history:
             # A search query is not a draft.
             self._offer_history_matches()

@@ -8,6 +8,7 @@ from textual import events
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import reactive
 from textual.widget import Widget
 
 from app.text.safe_text import escape_unsafe
@@ -146,6 +147,9 @@ class QueuedMessages(Widget):
     class TakeBackWanted(Message):
         """The user wants to edit the queued messages in the composer."""
 
+    shows_key: reactive[bool] = reactive(True)
+    """Whether the key that takes them back is shown: it works only in the empty composer."""
+
     def __init__(self) -> None:
         super().__init__()
         self._texts: Sequence[str] = ()
@@ -161,7 +165,7 @@ class QueuedMessages(Widget):
 
     def render(self) -> Content:
         """Return the oldest messages, and the key that takes them back."""
-        width, hint = self.content_size.width, _TAKE_BACK_HINT
+        width, hint = self.content_size.width, _TAKE_BACK_HINT if self.shows_key else Content("")
         shown_texts = self._texts if len(self._texts) <= _MAX_QUEUE_ROWS else self._texts[: _MAX_QUEUE_ROWS - 1]
         rows = []
         for number, text in enumerate(shown_texts):
