@@ -374,10 +374,9 @@ class EntryBuilder:
         duration = seconds if event.time and self._turn_started_at else 0.0
         calls, tokens = self._turn_call_count, self._turn_tokens
         self._turn_started_at, self._turn_call_count, self._turn_tokens = 0.0, 0, TokenTotals()
-        stopped, message = event.stopped, event.message
-        if stopped == "aborted" and self._is_interruption_shown:
-            # The interrupted answer shows this already.
-            stopped, message = "answer", ""
+        message = event.message
+        # The interrupted answer may show it already.
+        stopped = "interrupted" if event.stopped == "aborted" and self._is_interruption_shown else event.stopped
         self._is_interruption_shown = False
         entry = TurnEndEntry(key, stopped, message, duration, calls, tokens)
         failure_key, failure_text = self._last_failure
@@ -385,7 +384,8 @@ class EntryBuilder:
         if failure_text and event.message.endswith(failure_text) and stopped != "answer":
             # The entry of the turn's end shows the failure and what to do about it.
             return [EntryRemoved(failure_key), EntryAddedOrReplaced(entry)]
-        return [EntryAddedOrReplaced(entry)] if entry.facts or message or stopped in ("aborted", "failed") else []
+        is_shown = entry.facts or message or stopped in ("aborted", "interrupted", "failed")
+        return [EntryAddedOrReplaced(entry)] if is_shown else []
 
 
 def entry_key_of_event(log: Iterable[Event], event_id: int) -> str:

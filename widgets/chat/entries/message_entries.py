@@ -313,6 +313,7 @@ class TurnEndEntry(TranscriptEntry, frozen=True):
     """The end of a turn: its outcome and its usage."""
 
     stopped: str
+    """As in `TurnEnded`; or `interrupted` if the answer above shows that it was."""
     message: str = ""
     duration: float = 0.0
     calls: int = 0
@@ -331,17 +332,14 @@ class TurnEndEntry(TranscriptEntry, frozen=True):
         message = make_safe_text(self.message)
         if self.stopped == "failed":
             message_lines = wrap_text(message or "The request failed.", TextStyle("error"), width)
-            return [
-                *message_lines,
-                StyledLine(((shorten_to_one_line("/continue sends it again", width), MUTED_STYLE),)),
-            ]
+            return [*message_lines, *wrap_text("/continue sends it again", MUTED_STYLE, width)]
         if self.stopped == "aborted":
             parts = ["interrupted", *filter(None, [" ".join(message.split())]), *self.facts, "/continue goes on"]
-            return [StyledLine(((shorten_to_one_line(" · ".join(parts), width), TextStyle("warning")),))]
+            return wrap_text(" · ".join(parts), TextStyle("warning"), width)
         message_lines = wrap_text(message, TextStyle("warning"), width) if message else []
-        parts = [*self.facts, "/continue goes on"] if message and self.stopped == "answer" else self.facts
-        last_line = [StyledLine(((shorten_to_one_line(" · ".join(parts), width), MUTED_STYLE),))] if parts else []
-        return [*message_lines, *last_line]
+        can_continue = self.stopped == "interrupted" or (message and self.stopped == "answer")
+        parts = [*self.facts, "/continue goes on"] if can_continue else self.facts
+        return [*message_lines, *(wrap_text(" · ".join(parts), MUTED_STYLE, width) if parts else ())]
 
     def marks(self, opened: bool) -> EntryGutterMarks:
         return EntryGutterMarks(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryGutterMarks()
