@@ -312,7 +312,7 @@ class SignoffApp(TerminalAdaptedApp):
         async def edit_draft() -> None:
             await self.current.workspace_attached.wait()
             text = await self.controllers.external_editor.edit(event.text)
-            self.workbench.composer.draft = text.rstrip("\n")
+            self.workbench.composer.draft = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
 
         self.run_background(edit_draft, group="editor", exclusive=True)
 

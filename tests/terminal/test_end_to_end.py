@@ -147,7 +147,8 @@ def test_the_external_editor_gets_terminal_and_text_and_gives_it_back(
     tmp_path: Path, temp: Path, processes: Forking
 ) -> None:
     editor = tmp_path / "ed"
-    environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp), EDITOR=f"{editor} -i s/draft/letter/")
+    edits_and_ends_lines_as_windows = f"{editor} -i -e s/draft/letter/ -e 's/$/\\r/'"
+    environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp), EDITOR=edits_and_ends_lines_as_windows)
     with running_signoff(processes, "--demo", folder=tmp_path, environment=environment) as terminal:
         terminal.wait_for("model may act", "signoff-demo")
         terminal.type("my first draft")
