@@ -357,10 +357,14 @@ class SessionHost:
         return self.model.endpoint.options.without_refused(self.model.profile.refused).effort
 
     async def open(self, record: SessionRecord | None = None) -> Session:
-        """Open a session, a new one if `record` is None; close the previous one, which stays in the store."""
+        """Open a session, a new one if `record` is None; close the previous one, which stays in the store.
+
+        If the session cannot be opened, the previous one stays open.
+        """
         assert self.model is not None, "connect first"
         async with self._open_lock:
-            await self._close_session()
+            if self.session is not None and record is not None and record.id == self.session.id:
+                await self._close_session()
             session = await asyncio.to_thread(
                 create_or_resume_session,
                 self.runtime,
@@ -371,6 +375,7 @@ class SessionHost:
                 source=self.mcp,
                 notify=self._notify_once(asyncio.get_running_loop()),
             )
+            await self._close_session()
             self._unsubscribe = session.subscribe(self._publish)
             self.session = session
             if not session.is_follower and was_turn_interrupted(session.log.events):

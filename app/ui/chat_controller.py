@@ -81,7 +81,11 @@ class ChatController:
         # The message that reports the last change of the draft may arrive later: `/new` would stay in the former one.
         self.save_draft(self._former_draft)
         self._draft_session_id, self._is_draft_changed = "", False
-        session = await host.open(record)
+        try:
+            session = await host.open(record)
+        except Exception:
+            self._draft_session_id = host.session.id if host.session is not None else ""
+            raise
         # Show the last updates of the former session before its transcript is replaced.
         await self._host.wait_until_shown()
         chat.show_session(session.log.events)

@@ -36,7 +36,7 @@ def test_the_age_of_a_session_is_shown_in_its_largest_unit() -> None:
     assert {seconds: format_age(seconds) for seconds in told} == told
 
 
-async def test_store_errors_are_shown_in_the_session_list(tmp_path: Path, server: WireServer) -> None:
+async def test_store_errors_are_shown_and_leave_the_session_open(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("An answer.")
         await run.say("about the moon")
@@ -61,6 +61,14 @@ async def test_store_errors_are_shown_in_the_session_list(tmp_path: Path, server
                 await run.told(f"no such table: {table}")
         (kept,) = run.runtime.sessions.all()
         assert not kept.pinned
+        await run.pilot.press("escape")
+        session = run.app.require_session()
+        with run.without("sessions"):
+            await run.command("new")
+            await run.notified("no such table: sessions")
+        assert run.app.require_session() is session
+        await run.write("a draft")
+        await run.until(lambda: "a draft" in str(run.runtime.sessions.settings(f"draft:{session.id}")), "the draft")
 
 
 async def test_a_setting_takes_effect_keeps_comments_and_is_refused_if_invalid(
