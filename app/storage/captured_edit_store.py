@@ -73,6 +73,18 @@ class CapturedAgentRead(NamedTuple):
     """Hashes of the lines that the agent saw (`app.text.line_hash`)."""
 
 
+class EditAlreadyPending(Exception):
+    """A proposal of another session has exactly these edits and awaits a decision.
+
+    Args:
+        proposal: Its id.
+    """
+
+    def __init__(self, proposal: str) -> None:
+        super().__init__()
+        self.proposal = proposal
+
+
 class CapturedEditStore:
     """The edits that hooks have captured in one workspace; data is on disk when a method returns."""
 
@@ -146,6 +158,7 @@ class CapturedEditStore:
             the edits again.
 
         Raises:
+            EditAlreadyPending: another session has proposed the same; an id for this one would never appear.
             TooManyUnreadLinesToStage: more lines wait unread.
         """
         rows = [(*file, file.changed_line_count if unread_limit else 1) for file in files]
@@ -160,9 +173,13 @@ class CapturedEditStore:
                 closed_turn[0] != turn.proposal or dict(captured_texts) != {file.path: file.after for file in before}
             ):
                 return ""
-            if not turn.proposal and (repeated := self._find_repeated_proposal(connection, turn, files)):
-                connection.execute(_MOVE_TURN, (turn.prompt, turn.response, self._workspace, repeated))
-                return repeated
+            if not turn.proposal:
+                if repeated := self._find_repeated_proposal(connection, turn, files):
+                    connection.execute(_MOVE_TURN, (turn.prompt, turn.response, self._workspace, repeated))
+                    return repeated
+                for (other,) in connection.execute(_SELECT_PROPOSALS_ON_PATH, (self._workspace, files[0].path)):
+                    if self._has_exactly(connection, other, files):
+                        raise EditAlreadyPending(other)
             raise_if_too_many_unread_lines(connection, self._workspace, unread_limit)
             proposal_key = (self._workspace, turn.proposal)
             if not turn.proposal or connection.execute(_SELECT_DECIDED, proposal_key).fetchone():
@@ -183,10 +200,15 @@ class CapturedEditStore:
     ) -> str:
         """Return the last proposal of a turn's session if it has exactly these edits and is undecided; else ""."""
         last = connection.execute(_SELECT_LAST_PROPOSAL, (self._workspace, turn.agent, turn.session)).fetchone()
-        if last is None or connection.execute(_SELECT_DECIDED, (self._workspace, *last)).fetchone():
-            return ""
-        captured = connection.execute(_SELECT_CAPTURED_EDITS, (self._workspace, *last)).fetchall()
-        return str(last[0]) if set(captured) == {(file.path, file.before, file.after) for file in files} else ""
+        return str(last[0]) if last and self._has_exactly(connection, last[0], files) else ""
+
+    def _has_exactly(self, connection: sqlite3.Connection, proposal: str, files: Sequence[CapturedFileEdit]) -> bool:
+        """Return whether a proposal has exactly these edits and is undecided."""
+        proposal_key = (self._workspace, proposal)
+        if connection.execute(_SELECT_DECIDED, proposal_key).fetchone():
+            return False
+        captured = connection.execute(_SELECT_CAPTURED_EDITS, proposal_key).fetchall()
+        return set(captured) == {(file.path, file.before, file.after) for file in files}
 
     def _prune(self, connection: sqlite3.Connection) -> None:
         """Delete captured edits that are old and staged, then old turns without captured edits."""
@@ -279,6 +301,12 @@ _SELECT_LAST_PROPOSAL = (
     " ORDER BY CAST(substr(proposal, 2) AS INTEGER) DESC LIMIT 1"
 )
 _MOVE_TURN = "UPDATE agent_turns SET prompt = ?, response = ?, closed = 1 WHERE workspace = ? AND proposal = ?"
+_SELECT_PROPOSALS_ON_PATH = (
+    "SELECT proposal FROM captured AS one WHERE workspace = ? AND path = ? AND (staged = 0 OR EXISTS"
+    " (SELECT 1 FROM proposals WHERE proposals.workspace = one.workspace"
+    " AND number = CAST(substr(one.proposal, 2) AS INTEGER)))"
+)
+"""The proposals with a captured edit of a file that are, or will be, staged."""
 _SELECT_CAPTURED_EDITS = "SELECT path, before, after FROM captured WHERE workspace = ? AND proposal = ?"
 _SELECT_CAPTURED_TEXTS = "SELECT path, after FROM captured WHERE workspace = ? AND proposal = ?"
 _DELETE_CAPTURED = (

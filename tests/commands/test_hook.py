@@ -249,6 +249,18 @@ def test_edits_of_two_agents_on_one_file_stack(site: Site) -> None:
     assert (site.workspace / "notes.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
 
 
+def test_another_session_that_repeats_an_edit_is_told_of_the_proposal_that_waits(site: Site) -> None:
+    first, second = Agent("claude", site.workspace), Agent("gemini", site.workspace, "another")
+    for staged in (False, True):
+        site.denied(first, first.writes("b.txt", "world\n"))
+        assert not staged or site.proposals()
+        words = site.denied(second, second.writes("b.txt", "world\n"))
+        assert words.startswith("Nothing was staged and nothing was written: P1, which another session proposed, ")
+    assert [proposal["id"] for proposal in site.proposals("--all")] == ["P1"]
+    assert site.run("deny", "P1").returncode == 0
+    assert site.denied(second, second.writes("b.txt", "world\n")).startswith("P2 is staged")
+
+
 def test_an_edit_that_does_not_apply_is_denied_with_the_reason(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     assert "old_string is not in" in site.denied(agent, agent.edits("notes.txt", "line 99", "x"))

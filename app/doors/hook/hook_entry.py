@@ -41,7 +41,12 @@ from app.doors.hook.turn_files import InMemoryTurnFiles
 from app.proposals.values.proposal_errors import TooManyUnreadLinesToStage
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
-from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedFileEdit
+from app.storage.captured_edit_store import (
+    CapturedAgentTurn,
+    CapturedEditStore,
+    CapturedFileEdit,
+    EditAlreadyPending,
+)
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.seen_lines_store import SeenLinesStore
@@ -377,6 +382,8 @@ def _stage_edits(
     """Store the edits of a call, on top of the turn's earlier ones, and return the answer."""
     try:
         name = door.captured.store_edits(staging, edited, before, door.unread_limit)
+    except EditAlreadyPending as pending:
+        return hook_messages.edit_already_pending_answer(pending.proposal)
     except TooManyUnreadLinesToStage as full:
         return hook_messages.reading_limit_answer(str(full))
     if not name:

@@ -179,6 +179,14 @@ def edit_not_staged_answer(why: str) -> HookAnswer:
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
+def edit_already_pending_answer(proposal: str) -> HookAnswer:
+    """Return the answer to an edit that a proposal of another session makes already."""
+    return edit_not_staged_answer(
+        f"{proposal}, which another session proposed, makes exactly this edit and awaits the user's decision. "
+        f"End your turn and tell the user that {proposal} is what you would change."
+    )
+
+
 def other_agents_tool_answer(tool: str, hook_agent: str, tool_owner_title: str, tool_owner: str) -> HookAnswer:
     """Return the answer to a call of a tool that only another agent than the hook's has."""
     words = (
