@@ -27,7 +27,7 @@ from app.review.line_review import Answer, HunkByHunkReview
 from app.review.review_decisions import ReviewDecisionService, describe_approval, describe_denial, describe_undo
 from app.review.review_state import ReviewQueueState
 from app.review.review_stores import CheckResultStore, UnfinishedReviewStore
-from app.review.unfinished_review import ReviewFeedback, has_pending_files_without_hunks
+from app.review.unfinished_review import ReviewFeedback, pending_files_without_hunks
 from app.review.verdicts import (
     ActionNeedsConfirmation,
     ActionRefused,
@@ -315,7 +315,7 @@ class PlainReview:
                 decided = self.approved = True
             if no or (not walk.hunks and whole == "no"):
                 waiting = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
-                is_rest = waiting == set(no) and not (decided and has_pending_files_without_hunks(proposal))
+                is_rest = waiting == set(no) and not (decided and pending_files_without_hunks(proposal))
                 hunks = None if is_rest else no
                 if (
                     hunks is None

@@ -22,7 +22,7 @@ from app.review.hunk_lines import (
     uncovered_line_numbers,
 )
 from app.review.review_state import ReviewQueueState
-from app.review.unfinished_review import has_pending_files_without_hunks
+from app.review.unfinished_review import pending_files_without_hunks
 from app.review.verdicts import can_be_approved, describe_proposal_state_in_review
 from app.text.quantities import format_count, join_first
 
@@ -207,7 +207,7 @@ class HunkByHunkReview(Struct):
     @property
     def is_decided_by_one_answer(self) -> bool:
         """Return whether the answer to its only hunk decides the whole proposal."""
-        return len(self.hunks) == 1 and not has_pending_files_without_hunks(self.proposal)
+        return len(self.hunks) == 1 and not pending_files_without_hunks(self.proposal)
 
     def hunks_with_answer(self, answer: Answer) -> tuple[str, ...]:
         """Return the hunks with this answer."""

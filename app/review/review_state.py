@@ -21,8 +21,8 @@ from app.review.unfinished_review import (
     UnfinishedReview,
     UnsentComment,
     filter_pending_hunks,
-    has_pending_files_without_hunks,
     move_comment_to_revision,
+    pending_files_without_hunks,
 )
 from app.tools.base.command_forms import CommandForm, McpToolForm, NotSimpleCommand, allowable_forms
 from app.tools.base.contract import PermissionRequest
@@ -164,7 +164,7 @@ class FeedbackDrafts:
 def _leaves_nothing_pending(proposal: Proposal, hunks: Collection[str]) -> bool:
     """Return whether nothing of a proposal stays pending once these hunks are decided."""
     pending = filter_pending_hunks(proposal.hunks)
-    return all(hunk.id in hunks for hunk in pending) and not has_pending_files_without_hunks(proposal)
+    return all(hunk.id in hunks for hunk in pending) and not pending_files_without_hunks(proposal)
 
 
 def _is_comment_on_hunks(comment: UnsentComment, proposal: Proposal, hunks: Collection[str]) -> bool:

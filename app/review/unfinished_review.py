@@ -15,7 +15,10 @@ from app.tools.base.contract import escape_surrogates
 
 
 class ApprovalSelection(Struct, frozen=True):
-    """The hunks of a proposal that an approval would write, and how much that is."""
+    """The part of a proposal that an approval would write, and how much that is.
+
+    Files without hunks are written with all hunks, or alone once every hunk is excluded.
+    """
 
     hunks: tuple[str, ...]
     """Ids of the chosen hunks."""
@@ -25,6 +28,8 @@ class ApprovalSelection(Struct, frozen=True):
     """Number of files that would change."""
     added: int
     removed: int
+    whole_files: tuple[str, ...] = ()
+    """Paths of the files without hunks, if no hunk is chosen."""
 
     @property
     def is_all(self) -> bool:
@@ -34,12 +39,12 @@ class ApprovalSelection(Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         """Return whether everything is excluded."""
-        return bool(self.total) and not self.hunks
+        return bool(self.total) and not self.hunks and not self.whole_files
 
     @property
     def decided_hunks(self) -> tuple[str, ...] | None:
-        """Return the hunks that an approval names; None for all pending ones."""
-        return None if self.is_all else self.hunks
+        """Return the hunks, or files without hunks, that an approval names; None for everything pending."""
+        return None if self.is_all else self.hunks or self.whole_files
 
 
 class HunkExclusions:
@@ -109,6 +114,9 @@ def _select_for_approval(proposal: Proposal, excluded: frozenset[str]) -> Approv
     pending = filter_pending_hunks(proposal.hunks)
     chosen = [hunk for hunk in pending if hunk.id not in excluded]
     ids = tuple(hunk.id for hunk in chosen)
+    if pending and not chosen:
+        whole_files = pending_files_without_hunks(proposal)
+        return ApprovalSelection((), len(pending), len(whole_files), 0, 0, whole_files)
     if len(chosen) == len(pending):
         return ApprovalSelection(ids, len(pending), len(proposal.counted_changes), proposal.added, proposal.removed)
     files = sum(
@@ -125,9 +133,9 @@ def filter_pending_hunks(hunks: Iterable[Hunk]) -> list[Hunk]:
     return [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
 
 
-def has_pending_files_without_hunks(proposal: Proposal) -> bool:
-    """Return whether files without hunks are pending; they are decided with the proposal as a whole."""
-    return any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
+def pending_files_without_hunks(proposal: Proposal) -> tuple[str, ...]:
+    """Return the paths of pending files without hunks; they are decided with the proposal as a whole."""
+    return tuple(change.path for change in proposal.files if not change.hunks and change.state is HunkState.PENDING)
 
 
 @dataclass(frozen=True, slots=True)

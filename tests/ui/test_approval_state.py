@@ -271,6 +271,17 @@ def test_a_file_without_hunks_counts_as_unseen() -> None:
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh)."
 
 
+def test_a_file_without_hunks_is_approved_alone_once_every_hunk_is_excluded() -> None:
+    mode = file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)
+    value = proposal("P1", [file_diff("a.py", "a\n", "b\n"), mode])
+    state = seen(ReviewQueueState(waiting=[value], current="P1"), value)
+    state.hunk_exclusions.toggle(value, value.hunks)
+    assert judge_approval(state, value) == ActionAllowed("approve", ("P1",))
+    assert state.hunk_exclusions.approval_selection(value).decided_hunks == ("run.sh",)
+    (*_, keys) = current_item_lines(state, lambda action: "y")
+    assert "approve the chosen" in keys.plain and "1 file" in current_item_lines(state, lambda action: "y")[0].plain
+
+
 def test_an_excluded_hunk_stays_excluded_when_its_id_changes() -> None:
     value, _ = retry_proposal()
     state = ReviewQueueState()
