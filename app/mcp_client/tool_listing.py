@@ -318,12 +318,17 @@ class ToolListFetcher:
         self._outdated = False
         listed: list[object] = []
         cursor: object = None
+        last_page: list[object] = []
         for _ in range(_MAX_PAGES):
             params: Message = {} if cursor is None else {"cursor": cursor}
             page = await connection.request("tools/list", params, self._seconds)
             tools = page.get("tools")
-            listed += tools if isinstance(tools, list) else []
-            cursor = page.get("nextCursor")
+            tools = tools if isinstance(tools, list) else []
+            if tools and tools == last_page:
+                # The server ignores the cursor.
+                break
+            listed += tools
+            last_page, cursor = tools, page.get("nextCursor")
             if not isinstance(cursor, str) or len(listed) > MAX_TOOLS:
                 break
         found, problems = await asyncio.to_thread(parse_tools_and_refusals, self._server, listed)

@@ -254,6 +254,14 @@ async def test_tools_that_change_during_listing_are_listed_again(wire: WireServe
         await on.until(lambda: [each.tool for each in on.server("play").tools] == ["echo"])
 
 
+async def test_a_server_that_ignores_the_cursor_is_listed_once(wire: WireServer, tmp_path: Path) -> None:
+    listed = {"tools": [{"name": "echo", "inputSchema": {}}], "nextCursor": ""}
+    async with open_server_session(wire, tmp_path, {"play": player(env={"TOOLS": json.dumps(listed)})}) as on:
+        await on.wait_until_ready("play")
+        assert ([each.tool for each in on.server("play").tools], on.server("play").listing.problems) == (["echo"], ())
+        assert [each.get("method") for each in on.received_messages].count("tools/list") == 2
+
+
 @pytest.mark.layer
 async def test_writes_of_calls_are_staged_and_others_are_named_and_dropped(on: ServerSession, tmp_path: Path) -> None:
     answer = await run(on, "Path('half.txt').write_text('x'); 1 / 0")
