@@ -379,13 +379,25 @@ async def test_a_proxy_that_refuses_is_named(server: WireServer, unproxied: pyte
     assert re.search(r"connection to 127.0.0.1:\d+, the proxy .* for nowhere.invalid failed", failed.message)
 
 
-def test_an_untrusted_certificate_is_not_reported_as_a_missing_host() -> None:
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("self-signed certificate", "SSL_CERT_FILE"),
+        ("certificate has expired", "those who run it"),
+        ("certificate is not yet valid", "clock"),
+        ("Hostname mismatch, certificate is not valid for 'here.example'.", "base URL"),
+        ("IP address mismatch, certificate is not valid for '10.0.0.1'.", "base URL"),
+    ],
+)
+def test_an_untrusted_certificate_is_not_reported_as_a_missing_host(reason: str, advice: str) -> None:
     reader = FailureDescriber(Endpoint("https://here.example/v1", "m"))
     refused = ConnectionError("Connection error.")
-    refused.__cause__ = ssl.SSLCertVerificationError(1, "self-signed certificate")
+    refused.__cause__ = ssl.SSLCertVerificationError(1, f"certificate verify failed: {reason} (_ssl.c:1006)")
+    refused.__cause__.verify_message = reason
     failed = reader.describe_unreachable(refused)
-    assert "TLS certificate that this machine does not trust (" in failed.message
-    assert "SSL_CERT_FILE" in failed.message and not failed.retryable
+    assert f"TLS certificate that is not trusted here ({reason.rstrip('.')}). " in failed.message
+    assert advice in failed.message and not failed.retryable
+    assert ("SSL_CERT_FILE" in failed.message) == (advice == "SSL_CERT_FILE")
     failed = reader.describe_unreachable(OSError("Server disconnected."))
     assert failed.message == "The connection to here.example failed: Server disconnected. Try again."
 

@@ -148,6 +148,13 @@ def _collect_strings(value: Any, depth: int) -> Iterator[str]:
 
 _PROXY_ADVICE = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
 """Advice that names the environment variables for proxies."""
+_TRUST_ADVICE = "Set SSL_CERT_FILE to a file with the certificate of its authority."
+_TLS_ADVICE = {
+    "expired": "Tell those who run it, or check this machine's clock.",
+    "not yet valid": "Check this machine's clock.",
+    "mismatch": "Check the base URL.",
+}
+"""Advice by words of OpenSSL's reasons; `_TRUST_ADVICE` for all others."""
 _MAX_COUNTDOWN_SECONDS = 60.0
 """Seconds up to which a countdown is more helpful than the time of day."""
 
@@ -188,10 +195,10 @@ class FailureDescriber:
         words = redacted_line(cause_text, self._secrets).rstrip(".")
         proxy = self._describe_proxy()
         retryable = True
-        if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
-            message = (
-                f"{self._host} has a TLS certificate that this machine does not trust ({words}). Set SSL_CERT_FILE."
-            )
+        if refused := next((link for link in links if isinstance(link, ssl.SSLCertVerificationError)), None):
+            reason = redacted_line(getattr(refused, "verify_message", "") or words).rstrip(".")
+            advice = next((advice for name, advice in _TLS_ADVICE.items() if name in reason.lower()), _TRUST_ADVICE)
+            message = f"{self._host} has a TLS certificate that is not trusted here ({reason}). {advice}"
             retryable = False
         elif any(isinstance(link, socket.gaierror) for link in links):
             advice = _PROXY_ADVICE if proxy else f"Check the base URL ({self._url}) and the network."
