@@ -109,7 +109,9 @@ class ReplacementTool(NamedTuple):
     def apply(self, files: "InMemoryTurnFiles", arguments: CallArguments) -> None:
         """Write the file with the text replaced. Raises EditNotStaged."""
         path = require_string_argument(arguments, self.path)
-        edits = arguments[self.edits] if self.edits else [arguments]
+        edits = arguments.get(self.edits) if self.edits else [arguments]
+        if not isinstance(edits, list) or not all(isinstance(edit, dict) for edit in edits):
+            raise EditNotStaged(f"{self.edits} has to be a list of objects.")
         data = files.read(path)
         raw = files.decode_file(path) if data is not None else ""
         crlf = self.uses_crlf(raw)
