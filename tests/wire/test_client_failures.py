@@ -65,7 +65,7 @@ ERRORS: dict[str, tuple[Any, ...]] = {
     "405": (document({"detail": "Method Not Allowed"}, status=405), K.INVALID_REQUEST, 1, "/v1"),
     "408": (error(408, "Slow"), K.SERVER_ERROR, 6, "Slow"),
     "409": (error(409, "Busy"), K.SERVER_ERROR, 6, "Busy"),
-    "413 empty": (document("", status=413), K.CONTEXT_FULL, 1, "does not fit"),
+    "413 empty": (document("", status=413), K.CONTEXT_FULL, 1, "is larger than"),
     "422 list": (
         document({"detail": [{"loc": ["body", "x"], "msg": "Field required"}]}, status=422),
         K.INVALID_REQUEST,

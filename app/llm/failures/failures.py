@@ -332,6 +332,9 @@ class FailureDescriber:
             return f"{host} does not allow this", "Check what the API key may do."
         if kind is FailureKind.INVALID_REQUEST and status in (404, 405):
             return f"There is no chat API at {self._url}", "Check the base URL (it often ends in /v1) and `wire`."
+        if kind is FailureKind.CONTEXT_FULL and status == 413:
+            # By a proxy, too, which does not know the model.
+            return f"The request is larger than {host} accepts", ""
         model = redacted_line(self._endpoint.model, self._secrets)
         meanings = {
             FailureKind.AUTH: (
