@@ -132,7 +132,7 @@ class HttpConnection(McpConnection):
         with _errors_as_connection_lost():
             async with self._open_response(message, content) as response:
                 if response.status_code >= 400:
-                    await self._handle_refusal(response)
+                    await self._handle_refusal(response, answer)
                     return
                 if _SESSION_ID.fullmatch(session := response.headers.get("mcp-session-id", "")):
                     self._session_id = session
@@ -140,6 +140,8 @@ class HttpConnection(McpConnection):
                     await self._handle_events(response, answer)
                 elif _content_type(response).startswith("application/json"):
                     await self._handle_body(await _read_body(response, MAX_SERVER_MESSAGE_BYTES))
+                elif answer is not None and _content_type(response):
+                    raise ConnectionLost("its answer is not JSON")
 
     @contextlib.asynccontextmanager
     async def _open_response(self, message: Message, content: bytes) -> AsyncIterator[httpx2.Response]:
@@ -173,7 +175,7 @@ class HttpConnection(McpConnection):
                 headers["Mcp-Name"] = _encode_header(name)
         return headers
 
-    async def _handle_refusal(self, response: httpx2.Response) -> None:
+    async def _handle_refusal(self, response: httpx2.Response, answer: "asyncio.Future[Message] | None") -> None:
         """Deliver the error in a refusal as the answer.
 
         Raises:
@@ -190,7 +192,14 @@ class HttpConnection(McpConnection):
         body = await _read_body(response, _MAX_ERROR_BYTES)
         with contextlib.suppress(RpcError):
             if isinstance(message := await parse_server_message(body), dict) and "error" in message:
-                await self._handle_body(body)
+                if message.get("id") is not None or answer is None:
+                    await self._handle_body(body)
+                elif response.status_code == 400 and self._session_id and "session" in str(message["error"]).lower():
+                    # What most servers of the TypeScript SDK answer after a restart.
+                    raise SessionEnded("its session has ended")
+                else:
+                    # Refused before the id was read.
+                    answer.set_result(message)
                 return
         raise ConnectionLost(f"it answers with HTTP status {response.status_code}")
 

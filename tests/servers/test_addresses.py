@@ -87,19 +87,23 @@ async def test_certificates_are_read_once(wire: WireServer, tmp_path: Path, monk
     assert len(read) <= 1
 
 
-async def test_ended_session_is_restarted(wire: WireServer, tmp_path: Path) -> None:
+NO_SESSION = b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID"},"id":null}'
+
+
+@pytest.mark.parametrize(("status", "body"), [(404, b""), (400, NO_SESSION)])
+async def test_ended_session_is_restarted(wire: WireServer, tmp_path: Path, status: int, body: bytes) -> None:
     async with scripted_server() as played, open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
         await on.wait_until_ready("far")
 
         async def forget_once(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             del played.overrides["tools/call"]
-            writer.write(document(b"", status=404))
+            writer.write(document(body, status=status))
 
         played.overrides["tools/call"] = forget_once
         assert await on.run_turn(("far__echo", {"text": "hello"})) == "hello"
 
         async def forget_always(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-            writer.write(document(b"", status=404))
+            writer.write(document(body, status=status))
 
         # A server that forgets the session right after its greeting is not greeted for ever, and is no longer called
         # ready.
@@ -154,7 +158,7 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
     "silent": (_silent, "its time limit"),
     "hangs up": (_hangs_up, "cannot be reached"),
     "no JSON": (_raw(document(b"{nope")), "not JSON"),
-    "a page": (_raw(document(b"<h1>hi</h1>", kind="text/html")), "its answer is empty"),
+    "a page": (_raw(document(b"<h1>hi</h1>", kind="text/html")), "its answer is not JSON"),
     "another answer": (_raw(document(b'{"jsonrpc":"2.0","id":99999,"result":{}}')), "its answer is empty"),
     "an error": (_raw(document(b"oh", status=500)), "HTTP status 500"),
     "packed": (_raw(document(b"x", Content_Encoding="gzip")), "compressed"),
@@ -171,6 +175,10 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
     "an error in a refusal": (
         _answer_call(400, error={"code": -32602, "message": "no text"}),
         "with an error: no text",
+    ),
+    "a refusal without an id": (
+        _raw(document(b'{"id": null, "error": {"code": -32700, "message": "too young"}}', status=400)),
+        "with an error: too young",
     ),
     "no result": (_raw(document(b"[[[]]]")), "its answer is empty"),
 }
