@@ -410,7 +410,7 @@ class IgnoredFileWriter(Struct):
                 exchange_files(place, at.folder, leaf.name)
                 leaf.replaced = place
 
-        _strip_overlay_attributes(leaf.source)
+        _strip_entry(leaf.source)
         self._move_or_copy_entry(at, leaf.source, move)
 
     def _undo_replacements(self, at: _FolderPair, done: list[_FileToWrite]) -> None:
@@ -572,9 +572,9 @@ def _clean_new_folder(folder: Path, path: str, *, dry: bool = False) -> int:
         else:
             count += 1
             if not dry:
-                _strip_overlay_attributes(place)
+                _strip_entry(place)
     if not dry:
-        _strip_overlay_attributes(folder)
+        _strip_entry(folder)
         folder.chmod(stat.S_IMODE(mode))
     return count
 
@@ -584,9 +584,12 @@ def _check_depth(path: str) -> None:
         raise OSError(errno.ENAMETOOLONG, "folders are nested too deep", path)
 
 
-def _strip_overlay_attributes(path: Path) -> None:
-    """Remove the overlay's own attributes from a file."""
+def _strip_entry(path: Path) -> None:
+    """Remove the overlay's own attributes, and the bits that let others run a file as its owner or its group."""
     with suppress(OSError):
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
+            path.chmod(stat.S_IMODE(mode) & ~(stat.S_ISUID | stat.S_ISGID))
         for name in os.listxattr(path, follow_symlinks=False):
             if name.startswith(_OVERLAY_ATTRIBUTE_PREFIX):
                 os.removexattr(path, name, follow_symlinks=False)

@@ -173,6 +173,14 @@ async def test_a_log_open_in_another_program_is_not_replaced(trial: Trial) -> No
     assert trial.kept("server.log") == [b"before\ncommand\n"]
 
 
+async def test_no_ignored_file_is_written_that_others_run_as_its_owner(trial: Trial) -> None:
+    put(trial.root / "build/old")
+    (trial.root / "build/old").chmod(0o644)
+    await trial.run("mkdir -p build/new; for f in build/new/f build/old a.log; do echo > $f; chmod 6755 $f; done")
+    for path in ("build/new/f", "build/old", "a.log"):
+        assert (trial.root / path).stat().st_mode & 0o7777 == 0o755
+
+
 async def test_written_ignored_files_are_counted_by_top_folder(trial: Trial) -> None:
     put(trial.root / "build/old")
     put(trial.root / "build/same", "same")
