@@ -104,7 +104,7 @@ class FilePatchBuilder(Struct):
         line = line.rstrip("\r")
         for prefix in _MODE_LINES:
             if line.startswith(prefix):
-                self.modes[prefix.strip()] = _parse_mode(line[len(prefix) :], at)
+                self.modes[prefix.strip()] = self._parse_mode(line[len(prefix) :], at)
                 return True
         for prefix in ("rename from ", "rename to "):
             if line.startswith(prefix):
@@ -113,14 +113,29 @@ class FilePatchBuilder(Struct):
         if index := _INDEX_LINE.match(line):
             self.old_blob, self.new_blob = index[1], index[2]
             if index[3]:
-                _parse_mode(index[3], at)
+                self._parse_mode(index[3], at)
             return True
         if line.startswith(("copy from ", "copy to ")):
             raise UnsupportedPatch(f"Line {at + 1}: copies are not supported. Make the diff without -C.")
         if line.startswith("GIT binary patch"):
-            name = strip_path_prefixes(*self.git_names, self.git_names)[1] if self.git_names else "this file"
-            raise UnsupportedPatch(f"Line {at + 1}: the part for {name} is binary, which is not supported.")
+            raise self._unsupported("binary", at)
         return line.startswith(_SIMILARITY_LINES)
+
+    def _parse_mode(self, text: str, at: int) -> int:
+        mode = int(text, 8) if _MODE_DIGITS.fullmatch(text) else 0
+        match mode & 0o170000:
+            case 0o100000:
+                return mode & 0o777
+            case 0o120000:
+                raise self._unsupported("a symbolic link", at)
+            case 0o160000:
+                raise self._unsupported("a submodule", at)
+            case _:
+                raise MalformedPatch(f"Line {at + 1}: {text.strip()[:40]!r} is not a file mode.")
+
+    def _unsupported(self, kind: str, at: int) -> UnsupportedPatch:
+        name = strip_path_prefixes(*self.git_names, self.git_names)[1] if self.git_names else "this file"
+        return UnsupportedPatch(f"Line {at + 1}: the part for {name} is {kind}; patches can change only text files.")
 
     def read_binary_line(self, line: str) -> bool:
         """Read a line about a binary difference of the part; return False for any other line."""
@@ -205,19 +220,6 @@ class FilePatchBuilder(Struct):
         announces_change = not matches_blob_id_prefix(b"", blob) if blob else self.old_blob != self.new_blob
         if announces_change or (op is FileOperation.MODE and new_mode is None):
             raise MalformedPatch(f"Line {self.line}: there is no change for {path}. Is the patch cut off?")
-
-
-def _parse_mode(text: str, at: int) -> int:
-    mode = int(text, 8) if _MODE_DIGITS.fullmatch(text) else 0
-    match mode & 0o170000:
-        case 0o100000:
-            return mode & 0o777
-        case 0o120000:
-            raise UnsupportedPatch(f"Line {at + 1}: symbolic links in patches are not supported.")
-        case 0o160000:
-            raise UnsupportedPatch(f"Line {at + 1}: submodules in patches are not supported.")
-        case _:
-            raise MalformedPatch(f"Line {at + 1}: {text.strip()[:40]!r} is not a file mode.")
 
 
 _CHANGE_MARKS = ("+", "-")

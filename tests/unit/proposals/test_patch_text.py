@@ -225,9 +225,15 @@ def test_git_header_lines() -> None:
     [
         ("diff --cc x\nindex 1,2..3\n--- a/x\n+++ b/x\n@@@ -1,1 -1,1 +1,2 @@@\n++a\n", "combined"),
         ("diff --git a/x b/x\nindex 1111111..2222222 100644\nBinary files a/x and b/x differ\n", "binary"),
-        ("diff --git a/x b/x\nindex 1111111..2222222\nGIT binary patch\nliteral 1\nIcmZ\n", "binary"),
-        ("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+y\n", "symbolic"),
-        ("diff --git a/x b/x\nindex 1111111..2222222 160000\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "submodule"),
+        ("diff --git a/x b/x\nindex 1111111..2222222\nGIT binary patch\nliteral 1\nIcmZ\n", "x is binary"),
+        (
+            "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+y\n",
+            "x is a symbolic link",
+        ),
+        (
+            "diff --git a/x b/x\nindex 1111111..2222222 160000\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n",
+            "x is a submodule",
+        ),
         ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "copies"),
         ("*** a\n--- b\n***************\n*** 1 ****\n! x\n--- 1 ----\n! y\n", "context diff"),
     ],
