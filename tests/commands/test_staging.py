@@ -141,6 +141,7 @@ def test_impossible_staging_is_reported_in_one_line(signoff: Run) -> None:
         (("stage", "--worktree", "--against", "nowhere"), 3, "There is no commit nowhere"),
         (("stage", "--worktree", "notes.text"), 3, "There is no notes.text here"),
         (("stage", "--worktree", "../x"), 3, "leads out of the workspace"),
+        (("stage", "-"), 3, "The diff is empty: there is nothing to stage."),
         (("stage", "--worktree", "--from", "HEAD"), 2, "one of them"),
         (("stage", "x.diff", "--against", "HEAD"), 2, "--against goes with --worktree"),
         (("stage", "--from", "a", "b", "c"), 2, "a remote and a reference"),

@@ -100,7 +100,8 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
                 hunks |= {hunk.id for hunk in pending_hunks(files[name])}
                 paths |= {name} & whole_files
             else:
-                raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {choices}.")
+                number = next((hunk.number for hunk in proposal.hunks if hunk.id == name), name)
+                raise UnknownHunk(f"{proposal.id} has no hunk {number} that waits; {choices}.")
         if not hunks and not paths:
             raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {choices}.")
     is_whole = len(hunks) == len(proposal.hunks) and all(has_undecided_part(change) for change in proposal.files)

@@ -115,7 +115,7 @@ def test_a_hunk_is_decided_once(bench: Make, decided: str) -> None:
     before, stored = site.tree(), site.service.get(proposal.id)
     for name in ("1", proposal.hunks[0].id):
         for again in (site.service.approve, site.service.deny):
-            with pytest.raises(UnknownHunk, match="those that wait are 2"):
+            with pytest.raises(UnknownHunk, match="P1 has no hunk 1 that waits; those that wait are 2"):
                 again(proposal.id, [name])
     assert (site.tree(), site.service.get(proposal.id)) == (before, stored)
 
