@@ -18,6 +18,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -196,8 +197,8 @@ class WorkspaceBackup(Struct):
                 continue
             if path.partition("/")[0] == GIT_FOLDER:
                 left_out.add(f"{GIT_FOLDER}: put back as it was, commits are the user's")
-            elif reason := policy.refusal_reason(path, in_ignored=False):
-                left_out.add(f"{path}: {reason}")
+            elif refused := next(filter(None, map(partial(_describe_refusal, policy), _path_and_parents(path))), ""):
+                left_out.add(refused)
             elif policy.is_untracked_bytecode(path, is_folder=False):
                 continue
             elif cache := next((above for above in _path_and_parents(path) if policy.is_tool_cache(above)), ""):
@@ -477,6 +478,11 @@ def _link_or_copy(source: Path, target: Path) -> bool:
         shutil.copy2(source, target)
         return False
     return True
+
+
+def _describe_refusal(policy: StagingPathPolicy, path: str) -> str:
+    reason = policy.refusal_reason(path, in_ignored=False)
+    return f"{path}: {reason}" if reason else ""
 
 
 def _path_and_parents(path: str) -> Iterator[str]:

@@ -140,6 +140,25 @@ async def test_the_mode_is_chosen_by_what_works(root: Path, tmp_path: Path, monk
     assert (probe.mode, probe.is_confined) == (SandboxMode.IN_PLACE, False)
 
 
+@pytest.mark.parametrize("way", list(SandboxMode))
+async def test_no_change_is_staged_in_a_folder_that_tools_do_not_touch(root: Path, way: SandboxMode) -> None:
+    subprocess.run(["git", "init", "-q", "sub"], cwd=root, check=True)
+    sandbox = await sandbox_of(root, way)
+    async with sandbox.open_run({}) as run:
+        await printed(
+            run, "git -C sub config alias.x y; mkdir -p 'n\nb' \"$(printf '\\377')/in\" in/.hg; echo > sub/new"
+        )
+        await printed(run, "for each in 'n\nb' $(printf '\\377')/in in/.hg; do echo > \"$each/file\"; done")
+        found = await run.find_changes()
+    assert [change.path for change in found.touched] == ["sub/new"]
+    assert found.unsupported == (
+        "in/.hg: belongs to Mercurial; tools don't touch it",
+        "n\nb: has control characters",
+        "sub/.git: belongs to git; tools don't touch it",
+        "\udcff: is not a UTF-8 name; tools can't reach it",
+    )
+
+
 def test_no_mount_table_means_no_mounts(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlay_layer, "_MOUNT_TABLE", tmp_path / "none")
     assert overlay_layer.mount_points_below(root) == []
