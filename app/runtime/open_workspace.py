@@ -293,7 +293,7 @@ class OpenWorkspace:
                 self._sandbox = Sandbox(
                     self.workspace,
                     self.dirs.runs,
-                    own_folders=(self.dirs.state, self.dirs.config),
+                    own_folders=self.dirs.own_folders,
                     permissions=self._command_permissions(),
                     kept=self.dirs.kept_versions,
                     limits=process_limits(self.settings.command_memory, self.settings.command_processes),
@@ -455,7 +455,7 @@ def open_workspace(
     if not root.is_dir():
         raise StorageError(f"{root} is not a folder; give the workspace to open.")
     dirs = find_app_dirs()
-    workspace = Workspace(root, off_limits=(dirs.state, dirs.config))
+    workspace = Workspace(root, off_limits=dirs.own_folders)
     database = Database(dirs.database)
     try:
         signal = DatabaseChangeSignal(dirs.signals, workspace.name)

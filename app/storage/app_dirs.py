@@ -43,6 +43,11 @@ class AppDirs:
         """The folder of the files that signal changes to other processes, one per workspace."""
 
     @property
+    def own_folders(self) -> tuple[Path, ...]:
+        """Return the folders that the model never reads: also the platform's if `SIGNOFF_HOME` is set."""
+        return self.state, self.config, *(_platform_folders() if self.home is not None else ())
+
+    @property
     def misplaced_config_file(self) -> Path | None:
         """Return a configuration file directly in `SIGNOFF_HOME`, where it is not read; None if there is none."""
         if self.home is None or self.config_file.exists():
@@ -60,6 +65,12 @@ def find_app_dirs() -> AppDirs:
     if home := os.environ.get(HOME_VARIABLE):
         root = Path(home).expanduser().absolute()
         return AppDirs(config=root / "config", state=root / "state", home=root)
+    config, state = _platform_folders()
+    return AppDirs(config, state)
+
+
+def _platform_folders() -> tuple[Path, Path]:
+    """Return the platform's folders of configuration and state."""
     from platformdirs import user_config_path, user_state_path
 
-    return AppDirs(config=user_config_path("signoff"), state=user_state_path("signoff"))
+    return user_config_path("signoff"), user_state_path("signoff")

@@ -151,7 +151,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ho
     where = find_app_dirs()
     database = Database(where.database)
     try:
-        opened = Workspace(root, off_limits=(where.state, where.config))
+        opened = Workspace(root, off_limits=where.own_folders)
         signal = DatabaseChangeSignal(where.signals, opened.name)
         door = HookContext(opened, CapturedEditStore(database, opened.name, signal), options, where.config_file)
         until = agent.began + options.wait if options.wait else 0.0

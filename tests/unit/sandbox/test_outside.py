@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from platformdirs import user_config_path, user_state_path
 
+from app.runtime.open_workspace import open_workspace
 from app.sandbox import run_folders as caches_module
 from app.sandbox.confinement import AllowedCommandResources, SandboxMode, can_block_abstract_sockets
 from app.sandbox.outside_access import find_outside_access
@@ -204,6 +206,24 @@ async def test_git_folders_elsewhere_or_renamed_are_not_written(home: Path) -> N
                 found = await run.find_changes()
                 await run.write_back(found.ignored_paths)
             assert not (hooks / "post-checkout").exists()
+
+
+async def test_signoff_home_does_not_open_the_folders_of_the_platform(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SIGNOFF_HOME", str(home / "another"))
+    files = [user_config_path("signoff") / "config.toml", user_state_path("signoff") / "signoff.db"]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_text("the key")
+    with closing(open_workspace(home)) as runtime:
+        for file in files:
+            assert runtime.workspace.is_off_limits(file.relative_to(home).as_posix()), file
+    with closing(open_workspace(home / "ws")) as runtime:
+        async with runtime.sandbox.open_run({}) as run:
+            assert "the key" not in await printed(run, f"cat {shlex.join(map(str, files))}")
 
 
 async def test_a_linked_home_keeps_the_layer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
