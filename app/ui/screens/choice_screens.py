@@ -27,7 +27,7 @@ class GatePolicyPickerScreen(Dialog[tuple[str, int | None]]):
         DialogKey("up,down", "choose"),
         DialogKey("enter", "select"),
         DialogKey("escape", "cancel"),
-        DialogKey("", "/gate chain N takes any number"),
+        DialogKey("", "/gate chain N takes 1 to 50"),
     )
 
     DEFAULT_CSS = """
