@@ -166,7 +166,7 @@ def make_command_parser() -> argparse.ArgumentParser:
     proposals.add_argument(
         "--origin",
         metavar="WHO",
-        type=_text,
+        type=_name,
         help="only those of an agent (claude), of a model, of signoff itself, or of a command, patch, disk or ref",
     )
 
@@ -203,7 +203,9 @@ def make_command_parser() -> argparse.ArgumentParser:
         json=False,
         workspace=False,
     )
-    server.add_argument("--port", type=int, default=0, metavar="N", help="port on 127.0.0.1 (default: a free one)")
+    server.add_argument(
+        "--port", type=_parse_port, default=0, metavar="N", help="port on 127.0.0.1 (default: a free one)"
+    )
     server.add_argument(
         "--tokens-per-second",
         type=_parse_token_rate,
@@ -232,7 +234,7 @@ def _add_decision_commands(commands: Any) -> None:
     review = _add_command(
         commands, "review", "Review what waits as lines, hunk by hunk, as `git add -p` does.", json=False
     )
-    review.add_argument("ids", metavar="ID", nargs="*", type=_text, help="the proposals (default: all that wait)")
+    review.add_argument("ids", metavar="ID", nargs="*", type=_name, help="the proposals (default: all that wait)")
     _add_plain_option(review)
     check = _proposal_command(
         commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing."
@@ -283,7 +285,7 @@ def _add_export_command(commands: Any) -> None:
         commands, "export", "Write a session, or the review of a proposal, to standard output.", json=False
     )
     which = "its id or the beginning of it; `latest` for the last one; with --review a proposal"
-    export.add_argument("session", metavar="SESSION", type=_text, help=which)
+    export.add_argument("session", metavar="SESSION", type=_name, help=which)
     _add_flag(export, "--review", "a report to send to somebody: diff, comments, decisions, checks")
     export.add_argument(
         "--format",
@@ -323,7 +325,7 @@ def _add_record_commands(commands: Any) -> None:
     about = _add_command(
         commands, "trailers", "Print the trailers for a commit of what proposals have written.", json=False
     )
-    about.add_argument("ids", metavar="ID", nargs="*", type=_text, help="the proposal, such as P7; several in order")
+    about.add_argument("ids", metavar="ID", nargs="*", type=_name, help="the proposal, such as P7; several in order")
     _add_flag(about, "--staged", "instead: for what is in git's index")
     about.add_argument("--into", metavar="FILE", help="put them into the message in this file, as a commit hook does")
     notes = _add_command(
@@ -334,7 +336,7 @@ def _add_record_commands(commands: Any) -> None:
         metavar="COMMIT",
         nargs="?",
         default="HEAD",
-        type=_text,
+        type=_name,
         help="or a range, which is signed at once (default: HEAD)",
     )
     _add_flag(notes, "--if-reviewed", "say nothing of what the record does not know")
@@ -427,7 +429,7 @@ def _add_staging_commands(commands: Any) -> None:
         dest="source",
         nargs="+",
         metavar="REF",
-        type=_text,
+        type=_name,
         help="a commit, a branch, a range, the address of a pull request, or a remote and a reference of it",
     )
     _add_flag(stage, "--all", "also what you have signed before, by the record")
@@ -458,14 +460,14 @@ def _add_flag(parser: argparse.ArgumentParser, name: str, help_text: str) -> Non
 
 def _proposal_command(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
     parser = _add_command(commands, name, help_text)
-    parser.add_argument("id", metavar="ID", type=_text, help="the proposal, such as P7")
+    parser.add_argument("id", metavar="ID", type=_name, help="the proposal, such as P7")
     return parser
 
 
 def _proposals_command(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
     parser = _add_command(commands, name, help_text)
     parser.add_argument(
-        "ids", metavar="ID", nargs="+", type=_text, help="the proposal, such as P7; several are taken in this order"
+        "ids", metavar="ID", nargs="+", type=_name, help="the proposal, such as P7; several are taken in this order"
     )
     return parser
 
@@ -482,6 +484,19 @@ def _text(argument: str) -> str:
     if any("\udc80" <= character <= "\udcff" for character in argument):
         raise argparse.ArgumentTypeError("this is not UTF-8 text")
     return argument
+
+
+def _name(argument: str) -> str:
+    """Return an argument that names something. Raises ArgumentTypeError if it is empty or not valid text."""
+    if not argument.strip():
+        raise argparse.ArgumentTypeError("this is empty")
+    return _text(argument)
+
+
+def _parse_port(argument: str) -> int:
+    if not (argument.isdecimal() and int(argument) < 65_536):
+        raise argparse.ArgumentTypeError("give a number up to 65535")
+    return int(argument)
 
 
 def _parse_dollars(argument: str) -> float:
@@ -504,7 +519,7 @@ def _parse_duration(argument: str) -> float:
 def _add_session_options(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--continue", dest="resume", action="store_true", help="go on with the latest session")
-    which.add_argument("--session", metavar="ID", type=_text, help="go on with this session")
+    which.add_argument("--session", metavar="ID", type=_name, help="go on with this session")
     parser.add_argument(
         "--debug",
         metavar="FILE",
@@ -527,9 +542,12 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _parse_token_rate(text: str) -> float:
-    rate = float(text)
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
     if not rate > 0:
-        raise argparse.ArgumentTypeError("must be more than 0")
+        raise argparse.ArgumentTypeError("give a number above 0, or inf")
     return rate
 
 

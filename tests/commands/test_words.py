@@ -48,7 +48,8 @@ def test_wrong_arguments_are_reported_in_one_line(signoff: Run) -> None:
         (("doors", "install"), 2, "Say for which agent: `signoff doors install claude`"),
         (("doors", "remove", "claude"), 1, "signoff is not hooked in by .claude/settings.json here"),
         (("check", "P1"), 2, "There is no check: add a [[check]] table"),
-        (("checks", "suggest"), 1, "Nothing was found here to make a check of"),
+        (("checks", "suggest"), 1, "No tool was found here that is not a check already"),
+        (("stage",), 3, "The diff is empty: there is nothing to stage."),
         (("--theme", "textual-dark", "nowhere"), 2, "nowhere"),
         (("export", "latest"), 2, "There are no sessions here yet"),
     ):
@@ -66,11 +67,17 @@ def test_the_gate_option_is_parsed_and_invalid_values_are_wrong_usage(signoff: R
     assert settings_from_flags(Namespace(gate=None))["gate"] is None
 
 
-def test_the_demo_server_refuses_a_speed_of_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    for rate in ("0", "-1", "nan"):
+def test_an_invalid_argument_is_named_with_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in (
+        *((("demo-server", "--tokens-per-second", rate), "a number above 0, or inf") for rate in ("0", "nan", "x")),
+        (("demo-server", "--port", "65536"), "argument --port: give a number up to 65535"),
+        (("show", ""), "argument ID: this is empty"),
+        (("run", "hello", "--session", " "), "argument --session: this is empty"),
+        (("proposals", "--origin", ""), "argument --origin: this is empty"),
+    ):
         with pytest.raises(SystemExit):
-            make_command_parser().parse_args(["demo-server", "--tokens-per-second", rate])
-        assert "must be more than 0" in capsys.readouterr().err
+            make_command_parser().parse_args(words)
+        assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["lines", "document"])
