@@ -108,7 +108,7 @@ def propose_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) 
     except ValueError as error:
         raise CommandError(f"{WORKSPACE_FILE} cannot be read: {error}.", ExitCode.USAGE) from error
     if not found:
-        raise CommandError("Nothing was found here to make a check of that is not one already.")
+        raise CommandError("No tool was found here that is not a check already.")
     draft.write(WORKSPACE_FILE, append_check_tables(found, text))
     names = ", ".join(suggestion.check.name for suggestion in found)
     proposal = runtime.service.stage(draft, f"Checks: {names}")
@@ -125,12 +125,10 @@ def require_checkable_proposal(runtime: OpenWorkspace, proposal_id: str) -> Prop
     proposal = runtime.service.get(proposal_id)
     if not proposal.state.is_pending:
         raise NotPending(
-            f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to check before it is decided."
+            f"{proposal.id} is {describe_state(proposal.state)}; only a proposal that waits can be checked."
         )
     if proposal.state is ProposalState.STALE:
-        raise StaleProposal(
-            f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."
-        )
+        raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; it can be checked once it fits again.")
     return proposal
 
 

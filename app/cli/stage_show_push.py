@@ -110,6 +110,8 @@ def _stage_diff(runtime: OpenWorkspace, file: str = "-", *, everything: bool) ->
         data = read_stdin_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise CommandError(f"Cannot read {file}: {error.strerror}.", ExitCode.USAGE) from error
+    if not data.strip():
+        raise CommandError("The diff is empty: there is nothing to stage.", ExitCode.REFUSED)
     return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"), include_approved=everything)
 
 

@@ -112,7 +112,7 @@ def test_what_is_decided_untrusted_or_cannot_run_is_not_checked(
     assert raised.value.code == ExitCode.REFUSED
     configure(runtime, check_table("never", "false"))
     runtime.service.deny("P1")
-    with pytest.raises(NotPending, match="P1 is denied; there is nothing to check before it is decided"):
+    with pytest.raises(NotPending, match="P1 is denied; only a proposal that waits can be checked"):
         run_checks(runtime, asked())
     with pytest.raises(NotPending, match="P1 is denied"):
         approve_proposals(runtime, approving())
@@ -129,7 +129,7 @@ def test_suggested_checks_are_added(runtime: OpenWorkspace, root: Path, capsys: 
     runtime.service.approve(said["id"])
     text = (root / ".signoff.toml").read_text()
     assert text.startswith(TABLES.strip()) and 'run = "make test"' in text
-    with pytest.raises(CommandError, match="Nothing was found"):
+    with pytest.raises(CommandError, match="No tool was found"):
         propose_check_tables(runtime, arguments)
     (root / ".signoff.toml").write_text("nonsense")
     with pytest.raises(CommandError, match="cannot be read: ") as raised:

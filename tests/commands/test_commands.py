@@ -241,7 +241,6 @@ def test_a_patch_that_does_not_apply_exits_with_3(signoff: Run) -> None:
         PATCH.replace("notes.txt", "../outside.txt"),
         PATCH.replace("notes.txt", ".git/hooks/pre-commit"),
         PATCH.replace("-one", "-eins"),
-        "",
     ):
         assert refused(signoff("stage", "-", stdin=patch), 3).startswith("signoff: The patch was not staged: "), patch
     assert document(signoff("proposals", "--all", "--json")) == []
@@ -403,9 +402,9 @@ def test_kept_ignored_files_are_listed_by_folder_and_pruned_by_age(
     listed = [line.split("  ")[1] for line in signoff("sessions").stdout.splitlines() if "  " in line]
     words = "4 bytes of ignored files that a command could not write"
     assert listed == [f"{words}: {newer}", f"{words}: {older}"]
-    assert "the kept ignored files of 1 command " in signoff("sessions", "--prune", "1").stdout
+    assert "the kept ignored files of 1 command, " in signoff("sessions", "--prune", "1").stdout
     assert not older.exists() and (newer / ".env").read_text() == "B=2\n"
-    assert "the kept ignored files of 1 command " in signoff("sessions", "--prune", "0").stdout
+    assert "the kept ignored files of 1 command, " in signoff("sessions", "--prune", "0").stdout
     assert not newer.exists()
 
 
@@ -734,7 +733,7 @@ def test_closed_standard_streams_cause_no_traceback(signoff: Run, workspace: Pat
     signoff("stage", stdin=PATCH)
     for command, code, told in (
         ("run <&-", 2, b"There is nothing to say"),
-        ("stage - <&-", 3, b"not a patch"),
+        ("stage - <&-", 3, b"The diff is empty"),
         ("show P1 >&-", 1, b"Standard output cannot be written"),
         ("show P9 2>&-", 3, b""),
         ("approve P1 <&- >&- 2>&-", 1, b""),
