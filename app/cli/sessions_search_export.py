@@ -23,6 +23,7 @@ from app.conversation.imports.transcript_import import TranscriptError, read_tra
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.run_folders import versions_kept_for_workspace
 from app.storage import SessionNotFoundOrAmbiguous
+from app.storage.process_coordination import is_session_open
 from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
 from app.text.quantities import format_count, format_time
@@ -204,7 +205,12 @@ def _prune_sessions(runtime: OpenWorkspace, days: int) -> str:
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
     before = time.time() - days * _DAY_SECONDS
-    done = prune_workspace(runtime.database, runtime.sessions.workspace, before)
+    done = prune_workspace(
+        runtime.database,
+        runtime.sessions.workspace,
+        before,
+        lambda session_id: is_session_open(runtime.dirs.session_lock(session_id)),
+    )
     kept = versions_kept_for_workspace(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
     runtime.signal.send()
     caches = prune_kept_cache_overlays(runtime.dirs.runs / CACHE_FOLDER, everything=True)

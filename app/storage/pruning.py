@@ -1,15 +1,17 @@
 """Deletes old sessions, proposals and unused contents, and frees their space.
 
-Deleted are: sessions that were last used before a given time and are not pinned; decided proposals that were last
-changed before that time and belong to no remaining session, with their journal records; and contents that no proposal
-and no journal record of any workspace names. Kept at any age are: waiting proposals, contents and records that an
-unfinished apply needs, and the decisions, which are the audit trail. A deleted proposal can no longer be undone.
+Deleted are: sessions that were last used before a given time and are neither pinned nor open; decided proposals
+that were last changed before that time and belong to no remaining session, with their journal records; and contents
+that no proposal and no journal record of any workspace names. Kept at any age are: waiting proposals, contents and
+records that an unfinished apply needs, and the decisions, which are the audit trail. A deleted proposal can no longer
+be undone.
 """
 
 import contextlib
 import re
 import sqlite3
 import time
+from collections.abc import Callable
 from typing import cast
 
 from msgspec import Struct
@@ -32,18 +34,23 @@ class PruneReport(Struct, frozen=True):
     """Bytes of the deleted contents."""
 
 
-def prune_workspace(database: Database, workspace: str, unused_since: float) -> PruneReport:
+def prune_workspace(
+    database: Database, workspace: str, unused_since: float, is_open: Callable[[str], bool] = lambda session_id: False
+) -> PruneReport:
     """Delete old sessions and decided proposals of a workspace, and contents that nothing uses; return counts.
 
     Args:
         unused_since: Unix time; data that was used since then is kept.
+        is_open: Returns whether a window has the session with this id open; then it is kept.
 
     Raises:
         StorageError: the database cannot be written; nothing was deleted then.
     """
     with database.transaction() as connection:
         sessions = [
-            session_id for (session_id,) in connection.execute(_SELECT_OLD_SESSIONS, (workspace, unused_since))
+            session_id
+            for (session_id,) in connection.execute(_SELECT_OLD_SESSIONS, (workspace, unused_since))
+            if not is_open(session_id)
         ]
         session_search.remove_sessions_from_search_index(connection, sessions)
         connection.executemany("DELETE FROM sessions WHERE id = ?", [(session_id,) for session_id in sessions])

@@ -169,6 +169,12 @@ async def test_decision_for_a_closed_session_waits_in_its_log(server: WireServer
     assert of_role(server.last, "user") == ["Be less formal", "Not like that."]
 
 
+async def test_another_window_cannot_prune_an_open_session(server: WireServer, hosted: Hosted) -> None:
+    await stage(server, hosted)
+    await hosted.other("sessions", "--prune", "0")
+    assert len(hosted.host.runtime.sessions.events(hosted.session.id)) == len(hosted.session.log.events)
+
+
 async def test_fork_receives_decisions_on_proposals_of_the_original(server: WireServer, hosted: Hosted) -> None:
     await stage(server, hosted)
     original = hosted.session.id

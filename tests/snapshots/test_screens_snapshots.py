@@ -171,7 +171,7 @@ CONFLICT = FileConflict(
 
 
 SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
-    "sessions": lambda app: SessionPickerScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
+    "sessions": lambda app: SessionPickerScreen(Sessions(), "0a8f", bool),  # type: ignore[arg-type]
     "models": lambda app: ModelPickerScreen(
         AsyncMock(
             return_value=[

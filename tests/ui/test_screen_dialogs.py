@@ -13,6 +13,7 @@ from app.keys.actions import ACTIONS
 from app.keys.keymap import effective_keys, key_display_name
 from app.llm.endpoint_doctor import CHECKS, DoctorCheckResult, EndpointDiagnosis
 from app.llm.values.endpoint import EndpointProfile
+from app.storage.process_coordination import SessionLock
 from app.tools.base.command_forms import CommandForm
 from app.ui.screens.edit_screens import EditProposalScreen
 from app.ui.screens.report_screens import describe_diagnosis
@@ -338,6 +339,11 @@ async def test_sessions_are_filtered_and_deleted_except_the_open_one(tmp_path: P
         await run.write("moon")
         await run.see("An answer about the moon.")
         assert "about the sea" not in run.text.split("Sessions")[1].split("type to search")[0]
+        elsewhere = SessionLock(run.runtime.dirs.session_lock(run.runtime.sessions.all()[1].id))
+        elsewhere.acquire()
+        await run.pilot.press("ctrl+d")
+        await run.see("this one is open in another window")
+        elsewhere.release()
         await run.screen("ConfirmScreen", "ctrl+d")
         await run.screen("SessionPickerScreen", "n")
         assert len(run.runtime.sessions.all()) == 2

@@ -304,11 +304,16 @@ class SlashCommandRunner:
             await self._chat.open_session(None)
 
     async def _sessions(self, _: str) -> None:
+        from app.storage.process_coordination import is_session_open
         from app.ui.screens.sessions_screen import SessionPickerScreen
 
-        session = self._session.current
+        session, dirs = self._session.current, self._runtime.dirs
         picked = await self._app_context.push_screen(
-            SessionPickerScreen(self._runtime.sessions, session.id if session else "")
+            SessionPickerScreen(
+                self._runtime.sessions,
+                session.id if session else "",
+                lambda session_id: is_session_open(dirs.session_lock(session_id)),
+            )
         )
         if picked is not None and await self._confirm_leaving(picked.id):
             await self._chat.open_session(picked)

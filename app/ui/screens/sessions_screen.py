@@ -29,7 +29,11 @@ _MAX_PREVIEW_EVENTS = 400
 
 
 class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
-    """The sessions of the workspace: pinned ones first, then the latest; the result is the picked one."""
+    """The sessions of the workspace: pinned ones first, then the latest; the result is the picked one.
+
+    Args:
+        is_open: Returns whether any window has the session with this id open; then it cannot be deleted.
+    """
 
     HEADING = "Sessions"
     KEYS = (
@@ -42,9 +46,10 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         DialogKey("escape", "close"),
     )
 
-    def __init__(self, store: SessionStore, current_id: str) -> None:
+    def __init__(self, store: SessionStore, current_id: str, is_open: Callable[[str], bool]) -> None:
         super().__init__()
         self._store = store
+        self._is_open = is_open
         self._current_id = current_id
         self._records: dict[str, SessionRecord] = {}
 
@@ -102,6 +107,8 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         choice = self.query_one(SearchList).highlighted
         if choice is not None and choice.key == self._current_id:
             self.show_status("this one is open")
+        elif choice is not None and self._is_open(choice.key):
+            self.show_status("this one is open in another window")
         elif choice is not None:
             self._delete_session(self._records[choice.key])
 
