@@ -187,11 +187,8 @@ class ProposalService:
             include_approved: Whether to include changes on disk that were approved before.
 
         Raises:
-            NothingToStage: the text is empty.
             PatchRefused: the text is not a patch, or does not fit the files.
         """
-        if not text.strip():
-            raise NothingToStage("The diff is empty: there is nothing to stage.")
         from app.proposals.decide.patch_staging import PatchAlreadyApplied, apply_patch_text
         from app.proposals.stack.proposal_staging import stage_draft
 
