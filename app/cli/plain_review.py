@@ -314,7 +314,7 @@ class PlainReview:
                 proposal = (await self._approve(proposal)).proposal
                 decided = self.approved = True
             if no or (not walk.hunks and whole == "no"):
-                waiting = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
+                waiting = {hunk.id for hunk in proposal.pending_hunks}
                 is_rest = waiting == set(no) and not (decided and pending_files_without_hunks(proposal))
                 hunks = None if is_rest else no
                 if (

@@ -194,8 +194,7 @@ class HunkByHunkReview(Struct):
     @property
     def hunks(self) -> list[tuple[FileDiff, Hunk]]:
         """Return the pending hunks, each with its file."""
-        all_hunks = ((diff, hunk) for diff in self.diffs for hunk in diff.change.hunks)
-        return [(diff, hunk) for diff, hunk in all_hunks if hunk.state is HunkState.PENDING]
+        return [(diff, hunk) for diff in self.diffs for hunk in diff.change.pending_hunks]
 
     @property
     def next_unanswered_hunk(self) -> tuple[FileDiff, Hunk] | None:

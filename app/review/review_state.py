@@ -20,7 +20,6 @@ from app.review.unfinished_review import (
     ReviewFeedback,
     UnfinishedReview,
     UnsentComment,
-    filter_pending_hunks,
     move_comment_to_revision,
     pending_files_without_hunks,
 )
@@ -163,8 +162,7 @@ class FeedbackDrafts:
 
 def _leaves_nothing_pending(proposal: Proposal, hunks: Collection[str]) -> bool:
     """Return whether nothing of a proposal stays pending once these hunks are decided."""
-    pending = filter_pending_hunks(proposal.hunks)
-    return all(hunk.id in hunks for hunk in pending) and not pending_files_without_hunks(proposal)
+    return all(hunk.id in hunks for hunk in proposal.pending_hunks) and not pending_files_without_hunks(proposal)
 
 
 def _is_comment_on_hunks(comment: UnsentComment, proposal: Proposal, hunks: Collection[str]) -> bool:

@@ -73,7 +73,7 @@ class HunkExclusions:
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
         """Exclude the pending hunks among these; if all of them are excluded, include them."""
-        pending = {hunk.id for hunk in filter_pending_hunks(hunks)}
+        pending = {hunk.id for hunk in hunks if hunk.state is HunkState.PENDING}
         if not pending:
             return
         excluded = self.left_out.setdefault(proposal.id, set())
@@ -111,7 +111,7 @@ class HunkExclusions:
 
 
 def _select_for_approval(proposal: Proposal, excluded: frozenset[str]) -> ApprovalSelection:
-    pending = filter_pending_hunks(proposal.hunks)
+    pending = proposal.pending_hunks
     chosen = [hunk for hunk in pending if hunk.id not in excluded]
     ids = tuple(hunk.id for hunk in chosen)
     if pending and not chosen:
@@ -119,18 +119,9 @@ def _select_for_approval(proposal: Proposal, excluded: frozenset[str]) -> Approv
         return ApprovalSelection((), len(pending), len(whole_files), 0, 0, whole_files)
     if len(chosen) == len(pending):
         return ApprovalSelection(ids, len(pending), len(proposal.counted_changes), proposal.added, proposal.removed)
-    files = sum(
-        1
-        for change in proposal.files
-        if not excluded.issuperset(hunk.id for hunk in filter_pending_hunks(change.hunks))
-    )
+    files = sum(1 for change in proposal.files if not excluded.issuperset(hunk.id for hunk in change.pending_hunks))
     added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
     return ApprovalSelection(ids, len(pending), files, added, removed)
-
-
-def filter_pending_hunks(hunks: Iterable[Hunk]) -> list[Hunk]:
-    """Return the pending hunks."""
-    return [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
 
 
 def pending_files_without_hunks(proposal: Proposal) -> tuple[str, ...]:

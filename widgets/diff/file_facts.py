@@ -13,7 +13,6 @@ from app.proposals.values.models import (
     FileChange,
     FileDiff,
     FileOperation,
-    HunkState,
     Proposal,
     ProposalState,
 )
@@ -138,7 +137,7 @@ def file_heading_facts(diff: FileDiff, context: RenderContext) -> list[StyledFac
     added, removed = change.added, change.removed
     # Examine the hunks only if some are excluded: there may be many, and this function is called often.
     has_exclusions = context.undecided and bool(context.left_out)
-    pending = [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING] if has_exclusions else []
+    pending = change.pending_hunks if has_exclusions else []
     chosen = [hunk for hunk in pending if hunk.id not in context.left_out]
     if len(chosen) < len(pending):
         facts.append((f"{len(chosen)} of {len(pending)} hunks", "diff--file-warning"))

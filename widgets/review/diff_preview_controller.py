@@ -12,7 +12,6 @@ from app.proposals.values.decision_facts import HunkTestVerdict
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.hunk_lines import add_evidence_reasons, changed_line_at, has_evidence_reason
 from app.review.review_state import ReviewQueueState
-from app.review.unfinished_review import filter_pending_hunks
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentKind, SourceLinePosition
@@ -55,8 +54,8 @@ def versions_written_by_approval(changes: Sequence[FileChange]) -> tuple[tuple[o
 
 def _has_new_decisions(before: Proposal, now: Proposal) -> bool:
     """Return whether some pending hunks were decided while others are still pending."""
-    pending_before = {hunk.id for hunk in filter_pending_hunks(before.hunks)}
-    pending_now = {hunk.id for hunk in filter_pending_hunks(now.hunks)}
+    pending_before = {hunk.id for hunk in before.pending_hunks}
+    pending_now = {hunk.id for hunk in now.pending_hunks}
     return bool(pending_now) and any(hunk.id in pending_before - pending_now for hunk in now.hunks)
 
 

@@ -21,7 +21,7 @@ from app.proposals.text.hunks import (
     split_document_lines,
 )
 from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome
-from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, Hunk, HunkState, Proposal
+from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, HunkState, Proposal
 from app.proposals.values.pending_paths import format_proposal_ids, has_undecided_part
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
 from app.sandbox.captured_changes import PathChange
@@ -50,7 +50,7 @@ class DecisionScope(Struct, frozen=True):
 
     def covers(self, change: FileChange) -> bool:
         """Return whether the decision leaves nothing of the change pending."""
-        pending = [hunk.id for hunk in change.hunks if hunk.state is HunkState.PENDING]
+        pending = [hunk.id for hunk in change.pending_hunks]
         return self.hunks.issuperset(pending) if pending else change.path in self.paths
 
     def touches(self, change: FileChange) -> bool:
@@ -79,9 +79,9 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
     Raises:
         UnknownHunk: a name is unknown or decided already, or none is given.
     """
-    pending = {hunk.id: hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
+    pending = {hunk.id: hunk for hunk in proposal.pending_hunks}
     whole_files = {
-        change.path for change in proposal.files if has_undecided_part(change) and not pending_hunks(change)
+        change.path for change in proposal.files if has_undecided_part(change) and not change.pending_hunks
     }
     if wanted is None:
         hunks, paths = set(pending), set(whole_files)
@@ -97,7 +97,7 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
             elif by_number.get(name) in pending:
                 hunks.add(by_number[name])
             elif name in files and has_undecided_part(files[name]):
-                hunks |= {hunk.id for hunk in pending_hunks(files[name])}
+                hunks |= {hunk.id for hunk in files[name].pending_hunks}
                 paths |= {name} & whole_files
             else:
                 number = next((hunk.number for hunk in proposal.hunks if hunk.id == name), name)
@@ -184,7 +184,7 @@ def plan_denial(
         outcome.files.append(FileDiffStat(path=change.path, op=change.op, added=added, removed=removed))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
-            kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
+            kept = {hunk.id for hunk in change.pending_hunks} - choice.hunks
             result = apply_hunks(contents, change, kept)
             denied_hunks = (*change.denied, _make_denied_hunks(proposal, change, result, choice))
             remaining = replace_base_and_result(change, change.base, result, change.old_path, denied=denied_hunks)
@@ -219,7 +219,7 @@ def describe_hunk_outcomes(
     for change in filter(has_undecided_part, before.files):
         now = _read_quotable(filesystem, change)
         shift = 0
-        for hunk in pending_hunks(change):
+        for hunk in change.pending_hunks:
             is_landed = hunk.id in written_hunks
             is_there = is_landed or (change.on_disk and hunk.id not in choice.hunks)
             count = hunk.new_count if is_there else hunk.old_count
@@ -239,11 +239,6 @@ def describe_hunk_outcomes(
     return tuple(facts)
 
 
-def pending_hunks(change: FileChange) -> list[Hunk]:
-    """Return the hunks of a change that await a decision."""
-    return [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
-
-
 def version_after_approval(contents: ContentStore, change: FileChange, choice: DecisionScope) -> FileVersion | None:
     """Return the version of a file after an approval of the chosen hunks; None for no file."""
     return change.result if choice.covers(change) else apply_hunks(contents, change, choice.hunks)
@@ -253,13 +248,13 @@ def _make_denied_hunks(
     proposal: Proposal, change: FileChange, result: FileVersion | None, choice: DecisionScope
 ) -> DeniedHunks:
     """Return the data to make the denied hunks pending again later; `result` is the version without them."""
-    hunks = tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks)
+    hunks = tuple(hunk.id for hunk in change.pending_hunks if hunk.id in choice.hunks)
     return DeniedHunks(decision=proposal.next_decision_number, hunks=hunks, before=change.result, after=result)
 
 
 def apply_hunks(contents: ContentStore, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
     """Return the base with the chosen pending hunks applied."""
-    pending = [hunk for hunk in pending_hunks(change) if has_changed_lines(hunk)]
+    pending = [hunk for hunk in change.pending_hunks if has_changed_lines(hunk)]
     base, result = split_document_lines(contents.get(change.base)), split_document_lines(contents.get(change.result))
     mode = (change.result or change.base or FileVersion(sha256="", size=0)).mode
     return contents.add(b"".join(apply_hunks_to_lines(base, result, pending, chosen)), mode)

@@ -8,7 +8,6 @@ from app.proposals.decide.decision_outcomes import (
     apply_hunks,
     decide_each_file,
     path_transitions,
-    pending_hunks,
     version_after_approval,
 )
 from app.proposals.files.file_changes import (
@@ -248,7 +247,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
 
     def revert_file(change: FileChange, outcome: PlannedDecision, number: int) -> FileChange:
         covers = choice.covers(change)
-        kept_hunks = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
+        kept_hunks = {hunk.id for hunk in change.pending_hunks} - choice.hunks
         result = change.base if covers else apply_hunks(contents, change, kept_hunks)
         path = change.old_path if covers and change.old_path else change.path
         if not change.already_applied:
@@ -298,7 +297,7 @@ def _new_decision(
 ) -> OnDiskDecision:
     return OnDiskDecision(
         decision=proposal.next_decision_number,
-        hunks=tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks),
+        hunks=tuple(hunk.id for hunk in change.pending_hunks if hunk.id in choice.hunks),
         old_path=change.old_path,
         base=change.base,
         result=change.result,

@@ -28,7 +28,6 @@ from app.proposals.values.decision_facts import DecisionContext, FileDiffStat
 from app.proposals.values.models import (
     DecisionResult,
     FileVersion,
-    HunkState,
     Proposal,
     ProposalState,
     compute_state,
@@ -274,8 +273,8 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
 
 
 def _newly_pending_hunks(before: Proposal, after: Proposal) -> list[str]:
-    pending_before = {hunk.id for hunk in before.hunks if hunk.state is HunkState.PENDING}
-    return [hunk.id for hunk in after.hunks if hunk.state is HunkState.PENDING and hunk.id not in pending_before]
+    pending_before = {hunk.id for hunk in before.pending_hunks}
+    return [hunk.id for hunk in after.pending_hunks if hunk.id not in pending_before]
 
 
 def _is_record_of(record: JournalRecord, decision: int) -> bool:

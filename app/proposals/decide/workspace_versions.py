@@ -102,7 +102,7 @@ def proposal_versions_to_check(
 def _chosen_line_ranges(change: FileChange, chosen: Collection[str]) -> tuple[CheckedHunkLineRange, ...]:
     """Return the chosen hunks of a file that contains the base with only these applied."""
     ranges, shift = [], 0
-    for hunk in decision_outcomes.pending_hunks(change):
+    for hunk in change.pending_hunks:
         if hunk.id in chosen and has_changed_lines(hunk):
             ranges.append(CheckedHunkLineRange(hunk.id, hunk.old_start + shift, hunk.new_count))
             shift += hunk.new_count - hunk.old_count

@@ -51,7 +51,7 @@ def split_hunks(
         UnknownHunk: the file has no pending hunks, or is in UTF-16.
     """
     change = next((each for each in proposal.files if each.path == lines.path), None)
-    if change is None or not any(hunk.state is HunkState.PENDING for hunk in change.hunks):
+    if change is None or not change.pending_hunks:
         raise UnknownHunk(f"Nothing of {lines.path} in {proposal.id} waits.")
     base, result = Document(contents.get(change.base)), Document(contents.get(change.result))
     if base.is_utf16 or result.is_utf16:

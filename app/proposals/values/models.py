@@ -227,6 +227,11 @@ class FileChange(FrozenModel):
         return (self.old_path, self.path) if self.old_path else (self.path,)
 
     @property
+    def pending_hunks(self) -> list[Hunk]:
+        """Return its hunks that await a decision."""
+        return [hunk for hunk in self.hunks if hunk.state is HunkState.PENDING]
+
+    @property
     def has_applied_part(self) -> bool:
         """Return whether an approval has written the change or one of its hunks."""
         return self.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in self.hunks)
@@ -386,6 +391,11 @@ class Proposal(FrozenModel):
     def hunks(self) -> tuple[Hunk, ...]:
         """Return all hunks, in order."""
         return tuple(hunk for change in self.files for hunk in change.hunks)
+
+    @property
+    def pending_hunks(self) -> list[Hunk]:
+        """Return all hunks that await a decision, in order."""
+        return [hunk for change in self.files for hunk in change.pending_hunks]
 
     @property
     def written_hashes(self) -> dict[str, str]:
