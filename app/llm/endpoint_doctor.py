@@ -20,6 +20,7 @@ from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
 from app.llm.values.requests_and_updates import Endpoint, Payload, ResponseCompleted, TextDelta
+from app.llm.wires.chat import SIGNATURE_PLACEHOLDER
 from app.llm.wires.wire import (
     CallWithResult,
     Item,
@@ -194,8 +195,7 @@ def make_tool_exchange_payload(profile: EndpointProfile, instruction: str) -> Pa
         name="report",
         arguments='{"word": "ok"}',
         result="reported",
-        # Google's documented placeholder for the signature of a call that Gemini did not make.
-        extras={"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}},
+        extras=SIGNATURE_PLACEHOLDER,
     )
     instruction_text = "Report the word ok."
     exchange: list[Item] = [ModelTurn("ok"), UserItem(instruction_text)]

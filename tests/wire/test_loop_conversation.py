@@ -29,6 +29,7 @@ from app.proposals.values.models import ProposalState
 from app.storage.record_store import RecordStore
 from app.tools.base.contract import PermissionAnswer
 from tests.waiting import until
+from tests.wire import strict
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.replies import DONE, STALL, Call, Turn, call_delta, chunk, error, stream
 from tests.wire.server import Request, WireServer
@@ -281,6 +282,17 @@ async def test_opaque_reasoning_is_returned_to_a_dated_model(server: WireServer,
         await on.say("Think")
         echoed = [message for message in server.last.messages if message.get("tool_calls")]
         assert echoed[0].get("reasoning_content") == "I think."
+
+
+async def test_gemini_can_go_on_with_the_calls_of_another_model(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path, model="first") as on:
+        await on.say("Be less formal", edit(), last="Have a look.")
+    server.insist(strict.gemini)
+    async with bench(server, tmp_path, model="second", profile={"call_extras_echo": True}) as on:
+        server.say("I see.")
+        await on.settled(on.session.deny("P1", feedback="No"))
+        assert on.stopped == "answer"
+        assert len(server.requests) == 4
 
 
 async def test_truncated_calls_do_not_run_and_the_model_learns_why(server: WireServer, on: Bench) -> None:

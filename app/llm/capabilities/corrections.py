@@ -346,6 +346,15 @@ def _shorten_tool_ids(profile: EndpointProfile, failure: Failure, _: Payload) ->
         yield make_correction(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
 
 
+def _return_signatures(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
+    if _SIGNATURE_WANTED.search(failure.text):
+        notice = "The server requires the signatures of its tool calls back."
+        yield make_correction("signature", profile, notice, call_extras_echo=True)
+        notice = "The server requires signatures; the calls of other models are sent with a placeholder."
+        changes = {"call_extras_echo": True, "placeholder_signatures": True}
+        yield make_correction("signature:placeholder", profile, notice, **changes)
+
+
 def _add_tool_names(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     wanted = re.search(r"(?:tool|function).{0,60}name.{0,40}(?:required|missing|must)", failure.text, re.IGNORECASE)
     if wanted and any(message.get("role") == "tool" for message in payload.messages):
@@ -455,12 +464,7 @@ RULES: tuple[Rule, ...] = (
         single_call_turns=True,
     ),
     _shorten_tool_ids,
-    make_correction_rule(
-        _SIGNATURE_WANTED,
-        "signature",
-        "The server requires the signatures of its tool calls back.",
-        call_extras_echo=True,
-    ),
+    _return_signatures,
     make_correction_rule(
         _REASONING_REQUIRED,
         "reasoning",

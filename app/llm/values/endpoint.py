@@ -238,6 +238,8 @@ class EndpointProfile(BaseModel):
     every tool call, even if empty (DeepSeek, Moonshot)."""
     call_extras_echo: bool = False
     """Send opaque fields of tool calls back unchanged (Gemini's thought signature)."""
+    placeholder_signatures: bool = False
+    """Send Google's placeholder as the signature of calls that another model made (Gemini 3)."""
     opaque_echo: bool = True
     """Send signed thinking (Anthropic) and encrypted reasoning (Responses) back to the model that produced them."""
     cache_breakpoints: bool = True

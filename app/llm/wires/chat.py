@@ -24,6 +24,9 @@ from app.llm.wires.wire import (
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
 """Fields that extra fields of a response must not overwrite, or that belong to another wire."""
 
+SIGNATURE_PLACEHOLDER = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+"""Google's documented placeholder for the signature of a call that Gemini did not make."""
+
 
 class ChatWire(Wire):
     """The chat completions API, which most servers implement with small differences."""
@@ -104,10 +107,10 @@ def _make_call_message(turn: ModelTurn, profile: EndpointProfile) -> dict[str, A
     elif profile.empty_content == "null":
         message["content"] = None
     message |= _make_echo_fields(turn.echo, profile, calls=True)
-    with_extras = profile.call_extras_echo and turn.echo.same_model
+    foreign_extras = SIGNATURE_PLACEHOLDER if profile.placeholder_signatures else {}
     message["tool_calls"] = [
         {
-            **(call.extras if with_extras else {}),
+            **((call.extras if turn.echo.same_model else foreign_extras) if profile.call_extras_echo else {}),
             "id": call.id,
             "type": "function",
             "function": {"name": call.name, "arguments": call.arguments},
