@@ -490,7 +490,7 @@ class GitNotesDocument(JsonDocument):
     """What a written git note covers: commits, decisions and files: `signoff notes --json`."""
 
     commit: str
-    """The last commit that got a note."""
+    """The last commit that got a note; empty if none got one (`--if-reviewed`)."""
     commits: int
     decisions: int
     files: int

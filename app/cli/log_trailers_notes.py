@@ -260,14 +260,20 @@ def write_and_sign_git_notes(runtime: OpenWorkspace, arguments: argparse.Namespa
     from app.attestation.review_notes import REVIEWS
     from app.runtime.commit_records import GIT_AI_NOTES, NOTES, write_and_sign_commit_notes
 
+    if arguments.yes and not arguments.install:
+        raise CommandError("--yes goes with --install.", ExitCode.USAGE)
     if arguments.install:
+        if arguments.json:
+            raise CommandError("--install prints a diff, not JSON.", ExitCode.USAGE)
         return _install_notes(runtime, write=arguments.yes)
     noted = write_and_sign_commit_notes(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
     if noted is None:
-        if arguments.if_reviewed:
-            return ExitCode.DONE
-        name = arguments.commit
-        raise CommandError(f"The record knows nothing of what {name} changes; nothing was noted.", ExitCode.REFUSED)
+        if not arguments.if_reviewed:
+            why = f"The record knows nothing of what {arguments.commit} changes; nothing was noted."
+            raise CommandError(why, ExitCode.REFUSED)
+        if arguments.json:
+            print_json(GitNotesDocument(commit="", commits=0, decisions=0, files=0, lines=0, signed=""))
+        return ExitCode.DONE
     if arguments.json:
         print_json(GitNotesDocument.model_validate(noted))
         return ExitCode.DONE

@@ -124,6 +124,9 @@ def test_notes_are_reported_as_json(signoff: Run, workspace: Path) -> None:
     assert (noted["decisions"], noted["files"]) == (1, 1)
     # Of a patch nobody knows a model that made it.
     assert json.loads(signoff("notes", "--json", "--git-ai", **said).stdout)["lines"] == 0
+    assert json.loads(signoff("notes", "--json", "--if-reviewed", "HEAD~1").stdout)["commits"] == 0
+    assert "not JSON" in json.loads(signoff("notes", "--install", "--json").stdout)["error"]
+    assert "--yes goes with --install" in refused(signoff("notes", "--yes"), 2)
 
 
 def test_a_terminal_stream_offers_no_raw_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
