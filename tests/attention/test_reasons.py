@@ -205,6 +205,11 @@ def test_computed_summary_is_one_line() -> None:
         {"test_a.py": (TESTS, "x = 1\n"), ".github/workflows/a.yml": ("a: 1\n", "a: 2\n"), "b.txt": ("b\n", "c\n")}
     )
     assert summarize_size_and_risks(proposal) == "+3 -8 in 3 files, removes 2 tests, touches .github/"
+    gained = {"a": (0o644, 0o755), "b": (0o644, 0o666)}
+    modes = as_proposal({"a": ("x\n", "x\n"), "b": ("x\n", "x\n"), "c": ("x\n", None)}, gained)
+    assert summarize_size_and_risks(modes) == (
+        "-1 in 3 files, makes 1 file executable, makes 1 file writable by all, deletes 1 file"
+    )
     decided = proposal.files[2].model_copy(update={"state": HunkState.APPLIED})
     rest = proposal.model_copy(update={"files": (*proposal.files[:2], decided)})
     assert summarize_size_and_risks(rest) == "+2 -2 in 2 files, touches .github/"

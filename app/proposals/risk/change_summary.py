@@ -8,6 +8,8 @@ from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.origin import OriginKind
 from app.text.quantities import format_count, join_first
 
+_KINDS = tuple(ReasonKind)
+"""The gravest first."""
 _AUTHORS = {
     OriginKind.MODEL: "The model",
     OriginKind.COMMAND: "The model",
@@ -64,13 +66,16 @@ def summarize_size_and_risks(proposal: Proposal) -> str:
 def risk_summary_clauses(proposal: Proposal) -> list[str]:
     """Return a clause for each kind of risk, the gravest first: `removes 2 tests`, `touches .github/`."""
     paths = {change.path for change in proposal.counted_changes}
+    groups: dict[tuple[ReasonKind, Sequence[str]], list[AttentionReason]] = {}
+    for reason in proposal.reasons:
+        if reason.kind.is_risk and reason.path in paths:
+            # Which permission is gained belongs to its files.
+            groups.setdefault((reason.kind, reason.names if reason.kind is ReasonKind.MODE else ()), []).append(reason)
     clauses = []
-    for kind in filter(lambda kind: kind.is_risk, ReasonKind):
-        reasons = [reason for reason in proposal.reasons if reason.kind is kind and reason.path in paths]
-        if reasons:
-            names = tuple(dict.fromkeys(name for reason in reasons for name in reason.names))
-            count = sum(reason.count for reason in reasons)
-            clauses.append(format_reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(reasons)))
+    for (kind, _), reasons in sorted(groups.items(), key=lambda item: _KINDS.index(item[0][0])):
+        names = tuple(dict.fromkeys(name for reason in reasons for name in reason.names))
+        count, files = sum(reason.count for reason in reasons), len(reasons) if len(paths) > 1 else 0
+        clauses.append(format_reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, files))
     return clauses
 
 

@@ -89,10 +89,14 @@ class AttentionReason(FrozenModel):
         return format_reason_clause(self.kind, self.names, self.count)
 
 
-def format_reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
-    """Return a reason for attention as a clause without a subject: `removes 2 tests`."""
+def format_reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 0) -> str:
+    """Return a reason for attention as a clause without a subject: `removes 2 tests`.
+
+    Args:
+        files: Number of files that the clause is about; 0 in a text about one file.
+    """
     named = join_first(names, _MAX_NAMES)
-    what = "the file" if files == 1 else format_count(files, "file")
+    what = format_count(files, "file") if files else "the file"
     return {
         ReasonKind.DECEIVES: "has characters that can deceive a reader",
         ReasonKind.SECRET: f"adds what looks like {named or 'a secret'}",
@@ -112,13 +116,13 @@ def format_reason_clause(kind: ReasonKind, names: Sequence[str], count: int, fil
         ReasonKind.DELETED: f"deletes {what}",
         ReasonKind.UNHELD: f"has {format_count(count, 'hunk')} that no test notices",
         ReasonKind.UNCOVERED: f"has {format_count(count, 'changed line')} that no test runs",
-        ReasonKind.UNREAD: f"edits {what} without having read {'it' if files == 1 else 'them'}",
+        ReasonKind.UNREAD: f"edits {what} without having read {'it' if files < 2 else 'them'}",
         ReasonKind.READ_BEFORE: f"edits {what} near lines that changed after the model had read "
-        f"{'it' if files == 1 else 'them'}",
+        f"{'it' if files < 2 else 'them'}",
         ReasonKind.UNREAD_USES: f"changes {names[0] if names else 'a name'}, which "
         f"{format_count(count, 'file')} that the model found but did not read {'uses' if count == 1 else 'use'}"
-        f"{': ' if files == 1 else ''}{join_first(names[1:], _MAX_NAMES) if files == 1 else ''}",
-        ReasonKind.UNASKED: f"changes {what if files > 1 else 'a file'} that your request does not name",
+        f"{': ' if files < 2 else ''}{join_first(names[1:], _MAX_NAMES) if files < 2 else ''}",
+        ReasonKind.UNASKED: f"changes {what if files else 'a file'} that your request does not name",
         ReasonKind.LOCK: "is a lock file",
         ReasonKind.GENERATED: "is generated",
     }[kind]
