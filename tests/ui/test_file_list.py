@@ -75,6 +75,7 @@ async def test_keys_and_clicks_in_the_file_list_move_the_diff_and_decide() -> No
         await pilot.press("enter")
         assert app.review.view.has_focus
         assert app.review.view.cursor.file_index == 2
+        assert "file 3 of 4  hunk 3 of 4" in app.text(), "at the heading, the hunk below it"
         await click_on(pilot, "file_03")
         assert app.review.view.cursor.file_index == 3
         assert app.review.view.has_focus

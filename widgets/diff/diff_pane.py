@@ -243,16 +243,8 @@ class PositionBar(Widget):
         parts = [RankedLinePart(8, Content.assemble(path, line_suffix))]
         if has_several_files:
             parts.append(RankedLinePart(3, Content(f"file {file_index + 1} of {len(view.diffs)}")))
-        hunks = view.layout_rows.landmarks.hunks
-        if hunks:
-            # While the layout is incomplete, the number of hunks in folded files is unknown.
-            total = len(hunks) if view.layout_rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
-            position, hunk = max(1, bisect_right(hunks, view.cursor.number)), view.cursor.hunk
-            # Files may be sorted in another order than the hunk numbers, which are used everywhere else.
-            is_numbered_differently = hunk is not None and hunk.number != position
-            hunk_text = f"hunk {hunk.number:,}, " if hunk is not None and is_numbered_differently else "hunk "
-            from_top = " from the top" if is_numbered_differently else ""
-            parts.append(RankedLinePart(4, Content(f"{hunk_text}{position:,} of {total:,}{from_top}")))
+        if hunk_text := _hunk_position_text(view, file_index):
+            parts.append(RankedLinePart(4, Content(hunk_text)))
         missing, total_lines = view.seen_recorder.unseen.count_unseen(file_index)
         # For a single file, the approval pane shows it.
         if (
@@ -273,6 +265,27 @@ class PositionBar(Widget):
             is_all_visible = end >= total and not view.scroll_offset.y
             parts.append(RankedLinePart(2, Content("all" if is_all_visible else f"{100 * end // total} %")))
         return parts
+
+
+def _hunk_position_text(view: DiffView, file_index: int) -> str:
+    """Return the position among the hunks: at or below a hunk of the file, or at its heading; else their number."""
+    landmarks, keys = view.layout_rows.landmarks, view.layout_rows.landmarks.hunk_keys
+    if not keys:
+        return ""
+    # While the layout is incomplete, the number of hunks in folded files is unknown.
+    is_complete = view.layout_rows.complete
+    total = len(keys) if is_complete else sum(len(diff.change.hunks) for diff in view.diffs)
+    position = bisect_right(landmarks.hunks, view.cursor.number)
+    if not position or keys[position - 1][0] < file_index:
+        # The cursor is above the first hunk of the file.
+        position += 1
+    if position > len(keys) or keys[position - 1][0] > file_index:
+        return format_count(total, "hunk")
+    hunk = view.cursor.hunk
+    # Files may be sorted in another order than the hunk numbers, which are used everywhere else.
+    if hunk is not None and hunk.number != position:
+        return f"hunk {hunk.number:,}, {position:,} of {total:,} from the top"
+    return f"hunk {position:,} of {total:,}"
 
 
 def _move_text(view: DiffView, row: LineRow) -> str:
