@@ -110,6 +110,9 @@ async def test_unresolved_conflicts_are_not_saved(tmp_path: Path, server: WireSe
         await run.pilot.press("right_square_bracket", "p", "ctrl+s")
         await run.see("Not saved: 1 conflict still open.")
         assert state_of(run) is ProposalState.STALE
+        await run.pilot.press("u")
+        assert "still open" not in run.text, "two are"
+        await run.pilot.press("left_square_bracket", "right_square_bracket", "p")
         await run.pilot.press("e", "ctrl+home")
         row = area.blocks[0].proposed
         area.move_cursor((row, 0))

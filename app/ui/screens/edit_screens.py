@@ -271,6 +271,7 @@ class ConflictScreen(EditProposalScreen):
 
     def action_take_back(self) -> None:
         """Undo the last choice or edit."""
+        self._show_notice()
         if self._conflict.whole:
             self._chosen_side = None
             self._conflict_editor.source = self._conflict.text_with_choices()
