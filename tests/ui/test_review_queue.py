@@ -123,6 +123,21 @@ async def test_a_new_proposal_replaces_a_stale_one_unless_it_is_in_focus() -> No
         assert app.posted == [] and "P2 is stale" in app.text()
 
 
+async def test_keys_that_have_nothing_to_act_on_say_why() -> None:
+    async with reviewing(small()) as (app, pilot):
+        for key, why in (
+            ("R", "no check"),
+            ("O", "same origin"),
+            ("S", "No check has found"),
+            ("C", "no check"),
+            ("equals_sign", "a command has made"),
+            ("u", "no decision to undo"),
+            ("U", "Nothing was undone"),
+        ):
+            await pilot.press(key)
+            assert why in app.text() and app.posted == [], key
+
+
 async def test_undo_without_a_recent_decision_says_how_to_undo_an_earlier_one() -> None:
     async with reviewing(app=with_history(waiting=1, decided=1)) as (app, pilot):
         await pilot.press("u")

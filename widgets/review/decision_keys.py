@@ -143,6 +143,18 @@ SHAPING_ACTIONS = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "
 
 REVIEW_ACTION_NAMES = DECIDING_ACTIONS | CHECK_ACTIONS | SHAPING_ACTIONS
 
+NO_SUBJECT_NOTICES = {
+    "run_checks": "There is no check for this proposal.",
+    "show_checks": "There is no check for this proposal.",
+    "send_findings": "No check has found anything that could be sent.",
+    "show_reads": "This proposal is not from a session: what its author had read is not known.",
+    "reproduce": "Only a waiting proposal that a command has made can be run again.",
+    "next_origin": "All proposals have the same origin.",
+    "undo": "There is no decision to undo.",
+    "redo": "Nothing was undone that could be decided again.",
+}
+"""What an action without a subject says, if no question and no permission request is open."""
+
 _PERMISSION_ACTIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
 _FORM_ACTIONS = frozenset({"allow_project", "narrower", "wider"})
 

@@ -53,6 +53,7 @@ from widgets.review.approval_pane import ApprovalPane, ReviewQueue
 from widgets.review.ask_panel import SideQuestionPanel, exchange_as_feedback
 from widgets.review.decision_keys import (
     GRACE_SECONDS,
+    NO_SUBJECT_NOTICES,
     REVIEW_ACTION_NAMES,
     ActionVerdictHandler,
     DecisionKeyGuard,
@@ -819,11 +820,19 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
                 f"“{event.character}” does nothing here. In case you were writing to the chat, keys decide nothing "
                 "for a moment. Press the key again."
             )
-            if event.character == self.key_of_action("undo") and self.state.recent:
-                next_key = self.key_of_action("next_proposal")
-                self.show_notice(
-                    f"To undo what was decided earlier or elsewhere, show it first: {next_key} leads there."
-                )
+            if self.verdict_handler.question is None and not self.state.permissions.asked:
+                self._explain_missing_subject({event.key, event.character})
+
+    def _explain_missing_subject(self, names: set[str | None]) -> None:
+        actions = (
+            item for item in actions_of_scopes("review") if not names.isdisjoint(effective_keys(item, self.keymap))
+        )
+        action = next((item.handler for item in actions if item.handler in NO_SUBJECT_NOTICES), "")
+        if action == "undo" and self.state.recent:
+            next_key = self.key_of_action("next_proposal")
+            self.show_notice(f"To undo what was decided earlier or elsewhere, show it first: {next_key} leads there.")
+        elif action:
+            self.show_notice(NO_SUBJECT_NOTICES[action])
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self._pressed_chip_action = event.style.meta.get(ACTION_META_KEY)

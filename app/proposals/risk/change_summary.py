@@ -70,7 +70,9 @@ def risk_summary_clauses(proposal: Proposal) -> list[str]:
     for reason in proposal.reasons:
         if reason.kind.is_risk and reason.path in paths:
             # Which permission is gained belongs to its files.
-            groups.setdefault((reason.kind, reason.names if reason.kind is ReasonKind.MODE else ()), []).append(reason)
+            groups.setdefault((reason.kind, reason.names if reason.kind is ReasonKind.MODE else ()), []).append(
+                reason
+            )
     clauses = []
     for (kind, _), reasons in sorted(groups.items(), key=lambda item: _KINDS.index(item[0][0])):
         names = tuple(dict.fromkeys(name for reason in reasons for name in reason.names))
