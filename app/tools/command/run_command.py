@@ -84,7 +84,7 @@ class RunCommand(Tool):
         )
         added, _ = await asyncio.to_thread(context.draft.added_and_removed_paths)
         bare = find_folder_like_bare_repository(context.workspace.root, folder, added)
-        only_once = f"git may take {bare} for a repository, whose settings can run programs" if bare else ""
+        only_once = f"git may run programs that {bare}/config names" if bare else ""
         answer = await context.confirm(
             PermissionRequest("command", "Run a command?", arguments.command, folder, notes, only_once=only_once)
         )
