@@ -17,7 +17,7 @@ _SECRET_NAME = re.compile(
     r"|^(?:OPENAI|ANTHROPIC|AWS|AZURE|GOOGLE|GEMINI|MISTRAL|GROQ|OPENROUTER|HF|HUGGINGFACE|SIGNOFF)_"
 )
 _SECRET_VALUE = re.compile(
-    r"://[^/\s:@]*:[^/\s@]+@|https?://[^/\s@]+@|://[^/\s]*(?:hooks\.slack|discord(?:app)?)\.com/|/webhooks?/"
+    r"(?i:^(?:proxy-)?authorization:)|://[^/\s:@]*:[^/\s@]+@|https?://[^/\s@]+@|://[^/\s]*(?:hooks\.slack|discord(?:app)?)\.com/|/webhooks?/"
     r"|^(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]+\.eyJ)\w|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 OWN_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY"})
@@ -60,6 +60,7 @@ _DESKTOP_NAMES = frozenset(
 )
 """Variables that a program needs to show a notification."""
 _TERMINAL_NAMES = frozenset({"PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "XDG_SESSION_ID", MARKER_VARIABLE})
+_GIT_SETTING_NAMES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_CONFIG_COUNT")
 _CODE_STARTING_NAMES = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
 """Variables that make a shell run code that the user has not approved."""
 
@@ -86,7 +87,20 @@ def command_environment(
             name a prefix.
     """
     passed = {name: value for name, value in environment.items() if _is_passed(name, value, extra_variables)}
-    return {**passed, **_PLAIN_OUTPUT_SETTINGS, MARKER_VARIABLE: marker}
+    return {**_renumber_git_settings(passed), **_PLAIN_OUTPUT_SETTINGS, MARKER_VARIABLE: marker}
+
+
+def _renumber_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without those of git's settings of which a part was left out: git fails on a gap."""
+    count = environment.get("GIT_CONFIG_COUNT", "")
+    renumbered = {name: value for name, value in environment.items() if not name.startswith(_GIT_SETTING_NAMES)}
+    kept = 0
+    for number in range(min(int(count), len(environment)) if count.isdecimal() else 0):
+        key, value = (environment.get(f"{name}{number}") for name in _GIT_SETTING_NAMES[:2])
+        if key is not None and value is not None:
+            renumbered |= {f"GIT_CONFIG_KEY_{kept}": key, f"GIT_CONFIG_VALUE_{kept}": value}
+            kept += 1
+    return renumbered | ({"GIT_CONFIG_COUNT": str(kept)} if kept else {})
 
 
 def command_environment_digest(environment: Mapping[str, str], extra_variables: Collection[str] = ()) -> str:

@@ -154,6 +154,21 @@ def test_secrets_are_not_passed_on() -> None:
     assert "OPENAI_API_KEY" not in named, "signoff's own key never is"
 
 
+def test_git_settings_with_a_secret_are_left_out_without_a_gap() -> None:
+    settings = [
+        ("url.https://me:hunter2@example.org/.insteadOf", "https://example.org/"),
+        ("user.name", "me"),
+        ("http.https://example.org/.extraheader", "AUTHORIZATION: basic aHVudGVyMg=="),
+        ("core.editor", "ed"),
+    ]
+    environment = {"GIT_CONFIG_COUNT": "4"}
+    for number, (key, value) in enumerate(settings):
+        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    passed = command_environment(environment, "mark")
+    wanted = {"COUNT": "2", "KEY_0": "user.name", "VALUE_0": "me", "KEY_1": "core.editor", "VALUE_1": "ed"}
+    assert {name[11:]: value for name, value in passed.items() if name.startswith("GIT_CONFIG_")} == wanted
+
+
 @pytest.fixture
 def allowed(tmp_path: Path) -> Bench:
     (tmp_path / "ws").mkdir()
