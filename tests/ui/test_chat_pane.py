@@ -144,9 +144,12 @@ async def test_a_question_is_answered_by_number_arrow_text_or_mouse() -> None:
         # An answered question leaves the composer to messages.
         await ask_anew(app, pilot)
         assert "1–3" in str(app.pane.composer.editor.placeholder)
+        app.pane.composer.set_queued_messages(["next"])
+        assert "↑" not in app.query_one(QueuedMessages).render().plain, "it selects an option"
         app.pane.apply_update(EventRecorded(Answer(id=3, call="c1.0", text="the first")))
         await pilot.pause()
         assert not app.pane.question_bar.display and str(app.pane.composer.editor.placeholder) == PLACEHOLDER
+        assert "↑ takes back" in app.query_one(QueuedMessages).render().plain
         await pilot.press("2", "enter")
         assert app.said == [Composer.Submitted("2")]
         assert any("1. the first" in row for row in app.shown())

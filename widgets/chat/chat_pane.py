@@ -293,6 +293,7 @@ class ChatPane(Column):
         self.todo_bar.show_todos(self._entry_builder.todos)
         question = self._entry_builder.open_question
         self.question_bar.show_question(question)
+        self.composer.set_options_open(question is not None and bool(question.options))
         if question is None:
             self.composer.set_placeholder(PLACEHOLDER)
         elif question.options:

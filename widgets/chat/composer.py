@@ -147,6 +147,8 @@ class Composer(Column):
         self._searching_history = False
         self.handle_key_when_empty: Callable[[str], bool] | None = None
         """Handles keys of the empty composer first, for example for the options of a question."""
+        self._selects_options = False
+        """Whether the arrow keys of the empty composer select one of a question's options."""
         self._placeholder = PLACEHOLDER
         self._is_review_pending = False
         """Whether an item waits in the review."""
@@ -207,6 +209,14 @@ class Composer(Column):
     def set_queued_messages(self, texts: Sequence[str]) -> None:
         """Show the messages that wait for the turn to end."""
         self._queue.show_messages(texts)
+
+    def set_options_open(self, is_open: bool) -> None:
+        """Set whether the arrow keys of the empty composer select one of a question's options."""
+        self._selects_options = is_open
+        self._update_queue_hint()
+
+    def _update_queue_hint(self) -> None:
+        self._queue.shows_key = self.is_empty and not self._selects_options
 
     def set_history(self, texts: Sequence[str]) -> None:
         """Set the messages sent before, oldest first; keep those that the user sent since."""
@@ -356,7 +366,7 @@ class Composer(Column):
     def offer_completions(self, event: TextArea.Changed) -> None:
         """Offer completions for the text at the cursor; report the draft."""
         event.stop()
-        self._queue.shows_key = self.is_empty
+        self._update_queue_hint()
         if self._searching_history:
             # A search query is not a draft.
             self._offer_history_matches()
