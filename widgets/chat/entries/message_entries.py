@@ -328,18 +328,21 @@ class TurnEndEntry(TranscriptEntry, frozen=True):
         return list(filter(None, figures))
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return the outcome, the facts, and how to continue, as far as needed."""
+        """Return the outcome, how to continue, and the facts, as far as needed."""
         message = make_safe_text(self.message)
         if self.stopped == "failed":
             message_lines = wrap_text(message or "The request failed.", TextStyle("error"), width)
             return [*message_lines, *wrap_text("/continue sends it again", MUTED_STYLE, width)]
+        lines = wrap_text(message, TextStyle("warning"), width) if message else []
+        parts, style = self.facts, MUTED_STYLE
+        if self.stopped in ("aborted", "interrupted") or (message and self.stopped == "answer"):
+            parts.insert(0, "/continue goes on")
         if self.stopped == "aborted":
-            parts = ["interrupted", *filter(None, [" ".join(message.split())]), *self.facts, "/continue goes on"]
-            return wrap_text(" · ".join(parts), TextStyle("warning"), width)
-        message_lines = wrap_text(message, TextStyle("warning"), width) if message else []
-        can_continue = self.stopped == "interrupted" or (message and self.stopped == "answer")
-        parts = [*self.facts, "/continue goes on"] if can_continue else self.facts
-        return [*message_lines, *(wrap_text(" · ".join(parts), MUTED_STYLE, width) if parts else ())]
+            parts.insert(0, "interrupted")
+            style = TextStyle("warning")
+        if parts:
+            lines.append(StyledLine(((shorten_to_one_line(" · ".join(parts), width), style),)))
+        return lines
 
     def marks(self, opened: bool) -> EntryGutterMarks:
         return EntryGutterMarks(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryGutterMarks()
