@@ -25,15 +25,16 @@ class ReceivedRequest:
 Answer = Callable[[ReceivedRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
-def document(body: bytes, status: int = 200, kind: str = "application/json", **headers: Any) -> bytes:
+def document(body: object, status: int = 200, kind: str = "application/json", **headers: Any) -> bytes:
+    """A response with these bytes; anything else is sent as JSON."""
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [f"HTTP/1.1 {status} X", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 def result(request: ReceivedRequest, value: dict[str, Any], **headers: Any) -> bytes:
-    message = {"jsonrpc": "2.0", "id": request.message["id"], "result": value}
-    return document(json.dumps(message).encode(), **headers)
+    return document({"jsonrpc": "2.0", "id": request.message["id"], "result": value}, **headers)
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from app.agent.session import Session
 from app.agent.updates import PermissionRequested, SessionFailed, Update
 from app.conversation.events import ToolResult
 from app.mcp_client.mcp_server import McpServer, McpServerState
@@ -44,8 +45,7 @@ class ServerSession:
     def handle_update(self, update: Update) -> None:
         if isinstance(update, PermissionRequested):
             self.permission_requests.append(update.permission_request)
-            assert self.host.session is not None
-            self.host.session.answer_permission_request(update.key, self.answers(update.permission_request))
+            self.session.answer_permission_request(update.key, self.answers(update.permission_request))
         elif isinstance(update, SessionFailed):
             self.failures.append(update.message)
 
@@ -59,17 +59,18 @@ class ServerSession:
             self.wire.turn(calls=[call])
         if last:
             self.wire.say(last)
-        session = self.host.session
-        assert session is not None
-        await session.send(text)
-        await session.wait_until_idle()
+        await self.session.send(text)
+        await self.session.wait_until_idle()
         return self.results[-1].text if self.results else ""
 
     @property
+    def session(self) -> Session:
+        assert self.host.session is not None
+        return self.host.session
+
+    @property
     def results(self) -> list[ToolResult]:
-        session = self.host.session
-        assert session is not None
-        return [event for event in session.log.events if isinstance(event, ToolResult)]
+        return [event for event in self.session.log.events if isinstance(event, ToolResult)]
 
     @property
     def offered_tools(self) -> list[str]:

@@ -146,7 +146,7 @@ async def _hangs_up(request: ReceivedRequest, writer: asyncio.StreamWriter) -> N
 
 def _answer_call(status: int = 200, **what: Any) -> Answer:
     async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-        writer.write(document(json.dumps({"jsonrpc": "2.0", "id": request.message["id"], **what}).encode(), status))
+        writer.write(document({"jsonrpc": "2.0", "id": request.message["id"], **what}, status))
 
     return send
 
@@ -170,7 +170,7 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
         _raw(document(b'{"method": "notifications/message", "params": {"data": ' + b"[" * 900 + b"]" * 900 + b"}}")),
         "",
     ),
-    "a thousand answers": (_raw(document(json.dumps([{}] * 2_000).encode())), "messages at once"),
+    "a thousand answers": (_raw(document([{}] * 2_000)), "messages at once"),
     "a result that is none": (_answer_call(result=[]), "its answer has no result"),
     "an error in a refusal": (
         _answer_call(400, error={"code": -32602, "message": "no text"}),
@@ -199,7 +199,7 @@ async def test_hostile_answer_becomes_an_error_line(
                     played.overrides["tools/call"] = handler
                     answer = await on.run_turn(("far__echo", {"text": "hello"}))
                     assert error in answer, name
-                    assert "Done." in str(on.host.session and on.host.session.log.events[-5:])
+                    assert "Done." in str(on.session.log.events[-5:])
                     del played.overrides["tools/call"]
                     assert await on.run_turn(("far__echo", {"text": "again"})) == "again", name
 
@@ -242,8 +242,8 @@ async def test_any_tool_name_is_encoded_in_a_header(wire: WireServer, tmp_path: 
     async with scripted_server() as played:
 
         async def refuse(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-            error = {"jsonrpc": "2.0", "id": request.message["id"], "error": {"code": -32601, "message": "no"}}
-            writer.write(document(json.dumps(error).encode()))
+            error = {"code": -32601, "message": "no"}
+            writer.write(document({"jsonrpc": "2.0", "id": request.message["id"], "error": error}))
 
         async def one(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             writer.write(result(request, {"tools": [{"name": name} for name in names]}))

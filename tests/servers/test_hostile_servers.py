@@ -107,19 +107,22 @@ async def test_a_read_error_ends_calls(wire: WireServer, tmp_path: Path, monkeyp
         assert "ZeroDivisionError" in await run(on, "found['said'] = 'poi' + 'soned'")
 
 
+async def interrupt_call(on: ServerSession, tool: str, **arguments: Any) -> None:
+    """Let the model call a tool that sleeps, and interrupt the turn meanwhile."""
+    on.wire.turn(calls=[(f"play__{tool}", arguments)])
+    await on.session.send("Sleep.")
+    await until(lambda: "sleeps" in on.server("play").log.lines)
+    on.session.interrupt()
+    await on.session.wait_until_idle()
+
+
 @pytest.mark.layer
 async def test_server_without_ping_is_usable_after_an_interrupt(wire: WireServer, tmp_path: Path) -> None:
     go = tmp_path / "shared/go"
     async with open_server_session(wire, tmp_path, {"play": player("knows no ping")}) as on:
         await on.wait_until_ready("play")
-        session = on.host.session
-        assert session is not None
         code = f"print('sleeps', file=sys.stderr, flush=True)\nwhile not Path({str(go)!r}).exists(): time.sleep(0.01)"
-        wire.turn(calls=[("play__run", {"code": code})])
-        await session.send("Sleep.")
-        await until(lambda: "sleeps" in on.server("play").log.lines)
-        session.interrupt()
-        await session.wait_until_idle()
+        await interrupt_call(on, "run", code=code)
         go.touch()
         assert await run(on, "found['said'] = 'well'") == "well"
         methods = [each.get("method") for each in on.received_messages]
@@ -209,13 +212,12 @@ async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: Wire
         await run(on, "os._exit(3)")
         wire.turn(calls=[("play__echo", {"text": "x"})])
         wire.say("Done after all.")
-        assert on.host.session is not None
-        await on.host.session.send("Again.")
+        await on.session.send("Again.")
         await on.until(lambda: server.state is McpServerState.STARTING)
         await servers.set_enabled(server, enabled=False)
-        await on.host.session.wait_until_idle()
+        await on.session.wait_until_idle()
         assert "it was switched off or replaced" in on.results[-1].text
-        assert any("Done after all." in str(event) for event in on.host.session.log.events[-3:])
+        assert any("Done after all." in str(event) for event in on.session.log.events[-3:])
 
 
 async def test_last_of_two_switches_is_applied_and_only_a_running_unchanged_tool_is_called(on: ServerSession) -> None:
@@ -291,14 +293,8 @@ Path("now.txt").write_text("x")
     assert not (on.root / "late.txt").exists()
 
 
-async def test_escape_stops_a_call_and_the_next_one_works(on: ServerSession, wire: WireServer) -> None:
-    session = on.host.session
-    assert session is not None
-    wire.turn(calls=[("play__sleep", {})])
-    await session.send("Sleep.")
-    await until(lambda: "sleeps" in on.server("play").log.lines)
-    session.interrupt()
-    await session.wait_until_idle()
+async def test_escape_stops_a_call_and_the_next_one_works(on: ServerSession) -> None:
+    await interrupt_call(on, "sleep")
     assert on.results[-1].outcome is CallOutcome.ABORTED
     assert await run(on, "found['said'] = 'well'") == "well"
     flood = "sys.stderr.write('\\x1b[31mred\\x07' + 'x' * 3_000_000 + '\\n' + 'y\\n' * 500_000)"

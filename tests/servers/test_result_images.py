@@ -48,9 +48,7 @@ async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer,
         assert images(wire.last.body) == []
         await on.run_turn(text="And now?")
         assert images_of_results(wire.last.body) == [PICTURE]
-        session = on.host.session
-        assert session is not None
-        await session.log.append(ContentPruned(images=(result_of(on).id,)))
+        await on.session.log.append(ContentPruned(images=(result_of(on).id,)))
         await on.run_turn(text="And now?")
         assert images_of_results(wire.last.body) == []
         assert "Not shown to you, to make room in the context" in json.dumps(wire.last.body)
@@ -72,8 +70,7 @@ async def test_unsendable_result_images_become_a_note_and_displace_no_others(
         assert first == result_of(on).text
         assert second.startswith("[Not shown to you, since this protocol has no place for an image")
         (on.root / "shot.png").write_bytes(png(9, 9))
-        session, runtime = on.host.session, on.host.runtime
-        assert session is not None
+        session, runtime = on.session, on.host.runtime
         sent = await load_and_store_images(
             runtime.workspace,
             runtime.proposals.put_blobs,

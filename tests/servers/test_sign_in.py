@@ -5,7 +5,6 @@ import base64
 import contextlib
 import errno
 import hashlib
-import json
 import stat
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -53,28 +52,21 @@ class Authority:
         played.overrides["/token"] = self.token
 
     async def resource(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-        document_body = {
-            "resource": self.protected_resource,
-            "authorization_servers": [self.origin],
-            "scopes_supported": ["use"],
-        }
-        writer.write(document(json.dumps(document_body).encode()))
+        servers = {"authorization_servers": [self.origin], "scopes_supported": ["use"]}
+        writer.write(document({"resource": self.protected_resource, **servers}))
 
     async def metadata(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-        document_body = {
+        endpoints = {"authorization": "authorize", "token": "token", "registration": "register"}
+        metadata = {
             "issuer": self.origin,
-            "authorization_endpoint": f"{self.origin}/authorize",
-            "token_endpoint": f"{self.origin}/token",
-            "registration_endpoint": f"{self.origin}/register",
+            **{f"{name}_endpoint": f"{self.origin}/{path}" for name, path in endpoints.items()},
             "code_challenge_methods_supported": ["S256"],
-            **self.metadata_overrides,
         }
-        writer.write(document(json.dumps(document_body).encode()))
+        writer.write(document(metadata | self.metadata_overrides))
 
     async def register(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         assert request.message["redirect_uris"][0].startswith("http://127.0.0.1:")
-        writer.write(document(b'{"client_id": "c1"}', status=201))
-        # A successful registration has status 201.
+        writer.write(document({"client_id": "c1"}, status=201))
 
     async def token(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         form = {key: values[0] for key, values in parse_qs(request.body.decode()).items()}
@@ -86,12 +78,8 @@ class Authority:
         else:
             assert form["refresh_token"] == "refresh-1"
             self.played.token = "access-2"
-        document_body = {
-            "access_token": self.played.token,
-            "refresh_token": "refresh-1",
-            "expires_in": self.expires_in,
-        }
-        writer.write(document(json.dumps(document_body).encode()))
+        tokens = {"access_token": self.played.token, "refresh_token": "refresh-1"}
+        writer.write(document({**tokens, "expires_in": self.expires_in}))
 
     async def browse(self, invitation: SignInRequest, **answer: str) -> None:
         """Follow the sign-in page like a user in the browser."""
@@ -113,9 +101,9 @@ async def signed_out(wire: WireServer, folder: Path) -> AsyncIterator[tuple[Serv
             yield on, authority
 
 
-def answering(document_body: object, status: int = 200) -> Answer:
+def answering(body: object, status: int = 200) -> Answer:
     async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-        writer.write(document(json.dumps(document_body).encode(), status=status))
+        writer.write(document(body, status=status))
 
     return send
 
@@ -140,9 +128,7 @@ async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert "access-1" in file.read_text()
         # The token is not in the database, in the model's messages or in a log.
-        session = on.host.session
-        assert session is not None
-        assert "access-1" not in str(session.log.events) + str(on.server("far").log.lines) + str(wire.last.body)
+        assert "access-1" not in str(on.session.log.events) + str(on.server("far").log.lines) + str(wire.last.body)
         assert b"access-1" not in on.host.runtime.dirs.database.read_bytes()
         # The second time, the server rejects the token, and it is refreshed.
         for token in ("access-1", "another"):
@@ -355,7 +341,7 @@ async def test_a_token_renewed_by_another_window_is_used(wire: WireServer, tmp_p
 
         async def used(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             tokens.save(url, other)
-            writer.write(document(b'{"error": "invalid_grant"}', status=400))
+            writer.write(document({"error": "invalid_grant"}, status=400))
 
         authority.played.overrides["/token"] = used
         assert await on.run_turn(("far__echo", {"text": "two"})) == "two"
@@ -447,11 +433,7 @@ async def test_issuer_of_another_origin_requires_confirmation(wire: WireServer, 
         elsewhere = honest.url.removesuffix("/mcp")
         for path in ("/.well-known/oauth-authorization-server", "/register", "/token"):
             honest.overrides[path] = authority.played.overrides.pop(path)
-
-        async def resource(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-            document_body = {"resource": authority.played.url, "authorization_servers": [elsewhere]}
-            writer.write(document(json.dumps(document_body).encode()))
-
+        resource = answering({"resource": authority.played.url, "authorization_servers": [elsewhere]})
         authority.played.overrides["/.well-known/oauth-protected-resource/mcp"] = resource
         authority.origin = elsewhere
         with pytest.raises(ConnectionLost, match=f"issuer {elsewhere}"):

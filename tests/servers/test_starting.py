@@ -209,8 +209,7 @@ async def test_status_line_shows_the_server_that_is_waited_for(wire: WireServer,
 
 
 def log(on: ServerSession) -> list[Event]:
-    assert on.host.session is not None
-    return list(on.host.session.log.events)
+    return list(on.session.log.events)
 
 
 @contextlib.asynccontextmanager
@@ -242,8 +241,7 @@ async def test_user_can_stop_a_waiting_call_and_a_changed_tool_is_not_called(
     wire: WireServer, tmp_path: Path
 ) -> None:
     async with restarted(wire, tmp_path) as on:
-        session = on.host.session
-        assert session is not None
+        session = on.session
         wire.turn(calls=[ECHO])
         await session.send("Do it.")
         await until(lambda: session.phase.value == "waiting")

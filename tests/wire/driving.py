@@ -11,13 +11,17 @@ from app.llm.failures.request_errors import RequestError, RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
+    NO_OPTIONS,
     AttemptDiscarded,
     Endpoint,
     Payload,
+    RequestOptions,
     ResponseCompleted,
     StreamUpdate,
     TextDelta,
 )
+from app.llm.wires.wire import Item, SystemItem, UserItem
+from app.llm.wires.wire_registry import wire_for
 from tests.wire.server import WireServer
 
 FAST = RetryPolicy(base=0.002, busy_base=0.002, cap=0.004, jitter=lambda: 0.5)
@@ -51,6 +55,20 @@ def called(call_id: str = "call_1", arguments: str = '{"path": "a.py"}') -> list
 
 def opening(profile: EndpointProfile) -> Payload:
     return Payload([SYSTEM, USER], TOOLS)
+
+
+def asking(
+    *more: Item, closing: bool = False, limit: int | None = None, options: RequestOptions = NO_OPTIONS
+) -> Callable[[EndpointProfile], Payload]:
+    """What builds a request on any wire: one of the user, and these items."""
+
+    def build(profile: EndpointProfile) -> Payload:
+        wire = wire_for(profile)
+        items = [SystemItem("You are signoff."), UserItem("Fix it."), *more]
+        messages, system = wire.make_messages(items, wire.adapt_profile(profile))
+        return Payload(messages, TOOLS, "none" if closing else None, limit, system, options)
+
+    return build
 
 
 def closing(profile: EndpointProfile) -> Payload:

@@ -12,25 +12,15 @@ from app.llm.client import ModelClient
 from app.llm.endpoint_doctor import DoctorCheckResult, EndpointDiagnosis, examine_endpoint
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.endpoint import EndpointProfile
-from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, ResponseCompleted, StreamUpdate
-from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemItem, UserItem
+from app.llm.values.requests_and_updates import Endpoint, ProfileCorrected, ResponseCompleted, StreamUpdate
+from app.llm.wires.wire import CallWithResult, ModelTurn, OpaqueResponseBlocks, UserItem
 from app.llm.wires.wire_registry import WIRES, wire_for
-from tests.wire.driving import BRISK, FAST, TOOLS, failure_of
+from tests.wire.driving import BRISK, FAST, asking, failure_of
 from tests.wire.replies import Call, Reply, Turn, document, stream
 from tests.wire.server import WireServer
 from tests.wire.vendors import NOT_THERE, ONLY_RESPONSES, VENDORS, Vendor, anthropic_error, named
 
 each_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
-
-
-def asking(*more: Item, closing: bool = False) -> Any:
-    def build(profile: EndpointProfile) -> Payload:
-        wire = wire_for(profile)
-        items = [SystemItem("You are signoff."), UserItem("Fix it."), *more]
-        messages, system = wire.make_messages(items, wire.adapt_profile(profile))
-        return Payload(messages, TOOLS, "none" if closing else None, system=system)
-
-    return build
 
 
 class Talk:
@@ -306,99 +296,71 @@ async def test_text_missing_in_the_deltas_is_taken_from_the_final_event(server: 
     assert (completed.usage.prompt_tokens, completed.usage.completion_tokens) == (7, 3)
 
 
-def call_events(at: int | None, call_id: str, *pieces: Any) -> list[dict[str, Any]]:
+def call_events(call_id: str, *pieces: str, **index: int) -> list[dict[str, Any]]:
     """The beginning of a call of Responses, its arguments in pieces, and its end."""
-    index = {} if at is None else {"output_index": at}
-    item = {**FUNCTION_CALL, "call_id": call_id, "arguments": ""}
+    item = {**FUNCTION_CALL, "call_id": call_id}
     delta = {"type": "response.function_call_arguments.delta", "item_id": call_id, **index}
-    whole = {**item, "arguments": pieces[0] if len(pieces) == 1 else "".join(pieces)}
     return [
-        {"type": "response.output_item.added", "item": item, **index},
+        {"type": "response.output_item.added", "item": {**item, "arguments": ""}, **index},
         *({**delta, "delta": piece} for piece in pieces),
-        {"type": "response.output_item.done", "item": whole, **index},
+        {"type": "response.output_item.done", "item": {**item, "arguments": "".join(pieces)}, **index},
     ]
 
 
-def block_events(at: int, block: dict[str, Any], *pieces: str) -> list[dict[str, Any]]:
-    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+def block_events(index: int, arguments: str, **block: Any) -> list[dict[str, Any]]:
+    delta = {"type": "input_json_delta", "partial_json": arguments}
     return [
-        {"type": "content_block_start", "index": at, "content_block": block},
-        *({"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas),
-        {"type": "content_block_stop", "index": at},
+        {"type": "content_block_start", "index": index, "content_block": {**TOOL_USE, "input": {}, **block}},
+        {"type": "content_block_delta", "index": index, "delta": delta},
+        {"type": "content_block_stop", "index": index},
     ]
 
 
-COMPLETED = {"type": "response.completed", "response": {"status": "completed"}}
-TOOL_USE_END = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
+def ending(*output: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "response.completed", "response": {"status": "completed", "output": output}}
+
+
+def mixed(first: list[Any], second: list[Any]) -> list[Any]:
+    return [event for pair in zip(first, second, strict=True) for event in pair]
+
+
 A, B = '{"path": "a"}', '{"path": "b"}'
-FIRST, SECOND = call_events(None, "t1", A[:5], A[5:]), call_events(None, "t2", B)
-USES = [block_events(at, {**TOOL_USE, "id": f"t{at + 1}", "input": {}}, *cut) for at, cut in enumerate([[A], [B]])]
-TWO_CALLS: dict[str, tuple[str, list[dict[str, Any]]]] = {
-    "no output index": ("responses", [*FIRST, *SECOND, COMPLETED]),
-    "no output index, interleaved": (
-        "responses",
-        [event for pair in zip(FIRST, [SECOND[0], {}, *SECOND[1:]], strict=True) for event in pair] + [COMPLETED],
-    ),
-    "no output index, items that come whole": ("responses", [FIRST[-1], SECOND[-1], COMPLETED]),
-    "one output index for all": (
-        "responses",
-        [*(call_events(0, "t1", A)[at] for at in (0, 1, 2)), call_events(0, "t2", B)[-1], COMPLETED],
-    ),
-    "arguments only in their last event": (
-        "responses",
-        [
-            one
-            for first, arguments in ((FIRST[0], A), (SECOND[0], B))
-            for one in (
-                first,
-                {
-                    "type": "response.function_call_arguments.done",
-                    "item_id": first["item"]["call_id"],
-                    "arguments": arguments,
-                },
-            )
-        ]
-        + [COMPLETED],
-    ),
-    "calls only in the last event": (
-        "responses",
-        [
-            {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi."},
-            {
-                "type": "response.completed",
-                "response": {"status": "completed", "output": [SPOKEN, FIRST[-1]["item"], SECOND[-1]["item"]]},
-            },
-        ],
-    ),
-    "arguments as an object": (
-        "responses",
-        [
-            {**one, "item": {**one["item"], "arguments": json.loads(one["item"]["arguments"])}}
-            for one in (FIRST[-1], SECOND[-1])
-        ]
-        + [COMPLETED],
-    ),
-    "interleaved blocks": (
-        "anthropic",
-        [*(event for pair in zip(*USES, strict=True) for event in pair), TOOL_USE_END],
-    ),
-    "a tool of the server between them": (
-        "anthropic",
-        [
-            *USES[0],
-            *block_events(7, {"type": "server_tool_use", "name": "web_search"}, '{"query": "x"}'),
-            *USES[1],
-            TOOL_USE_END,
-        ],
-    ),
+FIRST, SECOND = call_events("t1", A[:5], A[5:]), call_events("t2", B[:3], B[3:])
+TEXT_DELTA = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi."}
+WHOLE = {"type": "response.function_call_arguments.done"}
+USES = block_events(0, A, id="t1"), block_events(1, B, id="t2")
+SERVER_TOOL = block_events(7, '{"query": "x"}', type="server_tool_use")
+TOOL_USE_END = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
+TWO_CALLS: dict[str, list[dict[str, Any]]] = {
+    "no output index": [*FIRST, *SECOND, ending()],
+    "no output index, interleaved": [*mixed(FIRST, SECOND), ending()],
+    "no output index, items that come whole": [FIRST[-1], SECOND[-1], ending()],
+    "one output index for all": [
+        *call_events("t1", A, output_index=0),
+        call_events("t2", B, output_index=0)[-1],
+        ending(),
+    ],
+    "arguments only in their last event": [
+        *(FIRST[0], {**WHOLE, "item_id": "t1", "arguments": A}),
+        *(SECOND[0], {**WHOLE, "item_id": "t2", "arguments": B}),
+        ending(),
+    ],
+    "calls only in the last event": [TEXT_DELTA, ending(SPOKEN, FIRST[-1]["item"], SECOND[-1]["item"])],
+    "arguments as objects": [
+        ending(
+            *({**one["item"], "arguments": json.loads(one["item"]["arguments"])} for one in (FIRST[-1], SECOND[-1]))
+        )
+    ],
+    "interleaved blocks": [*mixed(*USES), TOOL_USE_END],
+    "a tool of the server between them": [*USES[0], *SERVER_TOOL, *USES[1], TOOL_USE_END],
 }
 
 
 @pytest.mark.parametrize("kind", TWO_CALLS)
 async def test_each_call_of_an_odd_stream_gets_its_arguments(server: WireServer, kind: str) -> None:
-    wire, events = TWO_CALLS[kind]
-    server.script([stream(*(named(one) for one in events if one))])
-    completed = await Talk(server, wire).ask()
+    events = TWO_CALLS[kind]
+    server.script([stream(*map(named, events))])
+    completed = await Talk(server, "anthropic" if events[-1] is TOOL_USE_END else "responses").ask()
     assert [(call.wire_id, call.arguments) for call in completed.calls] == [
         ("t1", {"path": "a"}),
         ("t2", {"path": "b"}),

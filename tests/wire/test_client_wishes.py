@@ -11,9 +11,9 @@ from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, RequestOptions
-from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemItem, UserItem
-from app.llm.wires.wire_registry import PreparedRequest, wire_for
-from tests.wire.driving import TOOLS, client_of, failure_of, updates_of
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, UserItem
+from app.llm.wires.wire_registry import PreparedRequest
+from tests.wire.driving import asking, client_of, failure_of, updates_of
 from tests.wire.replies import Reply, Turn, document, error
 from tests.wire.server import WireServer
 from tests.wire.vendors import VENDORS
@@ -24,13 +24,7 @@ WORK = ModelTurn("", (CallWithResult("call_1", "read_file", "{}", "text"),))
 def wishing(
     effort: str = "off", *more: Item, limit: int | None = None, **fields: Any
 ) -> Callable[[EndpointProfile], Payload]:
-    def build(profile: EndpointProfile) -> Payload:
-        wire = wire_for(profile)
-        items = [SystemItem("You are signoff."), UserItem("Fix it."), *more]
-        messages, system = wire.make_messages(items, wire.adapt_profile(profile))
-        return Payload(messages, TOOLS, None, limit, system, RequestOptions(effort, fields))
-
-    return build
+    return asking(*more, limit=limit, options=RequestOptions(effort, fields))
 
 
 def body_of(model: str, wire: str, build: Callable[[EndpointProfile], Payload]) -> dict[str, Any]:
