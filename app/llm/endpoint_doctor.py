@@ -252,6 +252,8 @@ _PLACEMENT_TEXTS: dict[Placement, str] = {
     "fold_user": "they are marked as such in the user's messages",
 }
 _ACCEPTED_WITHOUT_CALL = "taken, but the model did not call one when told to"
+_PASSING_KINDS = (FailureKind.RATE_LIMITED, FailureKind.STREAM_BROKEN, FailureKind.UNREACHABLE)
+"""Failures that say nothing about what the endpoint supports."""
 _CHECK_RETRY = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
 
 
@@ -360,10 +362,8 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
     yield _check_wire(client, hello)
     if failed is not None:
         detail = "" if failed.kind in (FailureKind.AUTH, FailureKind.MODEL_NOT_FOUND) else failed.message
-        yield DoctorCheckResult(
-            "streaming", False if detail else None, detail or "not checked: the request was refused"
-        )
-        for check in _unchecked(CHECKS[5:], "the request was refused"):
+        yield DoctorCheckResult("streaming", False if detail else None, detail or "not checked: the request failed")
+        for check in _unchecked(CHECKS[5:], "the request failed"):
             yield check
         return
     yield _check_streaming(hello)
@@ -382,7 +382,7 @@ def _check_key(client: ModelClient, hello: EndpointProbeOutcome) -> DoctorCheckR
     if hello.failed is not None and hello.failed.kind in (FailureKind.AUTH, FailureKind.QUOTA):
         return DoctorCheckResult("key", False, hello.failed.message)
     if hello.failed is not None:
-        return DoctorCheckResult("key", None, "not checked: the request was refused")
+        return DoctorCheckResult("key", None, "not checked: the request failed")
     endpoint = client.endpoint
     accepted = f"accepted: the one in {endpoint.key_from}" if endpoint.key_from else "accepted"
     return DoctorCheckResult("key", True, accepted if endpoint.api_key is not None else "none needed")
@@ -444,7 +444,9 @@ async def _check_tools(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]
         yield DoctorCheckResult("tool_choice", None, "not checked: no tools")
         return
     if tempted.failed is not None:
-        yield DoctorCheckResult("tools", False, tempted.failed.message)
+        yield DoctorCheckResult(
+            "tools", None if tempted.failed.kind in _PASSING_KINDS else False, tempted.failed.message
+        )
         yield DoctorCheckResult("tool_choice", None, "not checked: no tools")
         return
     bad = next((call.invalid for call in tempted.completed.calls if call.invalid), "") if tempted.completed else ""

@@ -142,21 +142,23 @@ async def test_the_rules_of_strict_servers_are_found_and_learned(
 
 
 @pytest.mark.parametrize(
-    ("fails", "findings"),
+    ("fails", "status", "findings"),
     [
-        (lambda request: "tools" in request.body, {"tools": False, "tool_choice": None, "mid_system": None}),
-        (lambda request: request.closing, {"tool_choice": None, "mid_system": None}),
+        (lambda request: "tools" in request.body, 500, {"tools": False, "tool_choice": None, "mid_system": None}),
+        (lambda request: "tools" in request.body, 429, {"tools": None, "tool_choice": None, "mid_system": None}),
+        (lambda request: request.closing, 500, {"tool_choice": None, "mid_system": None}),
     ],
-    ids=["with tools", "under none"],
+    ids=["with tools", "too often with tools", "under none"],
 )
 async def test_a_failed_probe_shows_the_servers_error(
-    server: WireServer, fails: Callable[[Request], bool], findings: dict[str, bool | None]
+    server: WireServer, fails: Callable[[Request], bool], status: int, findings: dict[str, bool | None]
 ) -> None:
-    server.model(lambda request: error(500, "Out of luck") if fails(request) else follows(request.messages))
+    server.model(lambda request: error(status, "Out of luck") if fails(request) else follows(request.messages))
     diagnosis = await examined(server)
     assert results(diagnosis) == GOOD | findings
     first = next(check for check in diagnosis.checks if check.name == next(iter(findings)))
     assert "Out of luck" in first.detail and "Out of luck" in diagnosis.checks[-1].detail
+    assert diagnosis.usable == (findings.get("tools") is not False)
 
 
 STALE = EndpointProfile(

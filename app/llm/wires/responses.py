@@ -142,9 +142,7 @@ class ResponsesApiToChatDecoder:
     def _make_message_delta(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         delta: dict[str, Any] = {}
         if place not in self._text_places:
-            parts = [
-                mapping_or_empty(part) for part in list_or_empty(item.get("content")) if not isinstance(part, str)
-            ]
+            parts = map(mapping_or_empty, list_or_empty(item.get("content")))
             text = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
             if text:
                 self._make_text_chunk(place, text)
