@@ -18,7 +18,6 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from app.agent.decision_service import approval_event, decision_event
 from app.cli.approve_deny_undo import _AGENT_VARIABLE
-from app.cli.main import main
 from app.conversation.events import DecisionKind, ProposalStaged, SideAnswer, SideQuestion, UserMessage
 from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheckResult
 from app.proposals.values.origin import ProposalOrigin
@@ -26,7 +25,7 @@ from app.runtime import unfinished_work
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.sandbox.captured_changes import WrittenIgnoredPath
 from app.storage.database import EVENTS_IN_THE_RECORD, MIGRATIONS
-from tests.commands.test_verify import git
+from tests.commands.test_verify import exits, git
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = "".join(f"line {number}\n" for number in range(40))
@@ -43,6 +42,11 @@ def stage(runtime: OpenWorkspace, path: str, text: str) -> str:
     draft = runtime.service.new_draft("session")
     draft.write(path, text)
     return runtime.service.stage(draft, path).id
+
+
+def printed(*words: str) -> Any:
+    """Return the JSON document that a command prints."""
+    return json.loads(exits(0, *words))
 
 
 def alter(root: Path, *statements: str) -> None:
@@ -66,20 +70,15 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_log_verify_accepts_a_sound_record_and_names_a_broken_entry(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_log_verify_accepts_a_sound_record_and_names_a_broken_entry(root: Path) -> None:
     (root / "b.txt").write_text("mine\n")
-    assert main(["log", "--verify"]) == 0
-    shown = capsys.readouterr().out.splitlines()
+    shown = exits(0, "log", "--verify").splitlines()
     assert shown[0].startswith("2 decisions, each as it was recorded.")
     assert shown[1:] == ["1 of 2 files on disk hold the bytes that were signed last.", "  b.txt has changed since P1"]
     alter(root, "UPDATE record SET body = CAST(replace(CAST(body AS TEXT), 'P1', 'P9') AS BLOB)")
-    assert main(["log", "--verify", "--json"]) == 3
-    document = json.loads(capsys.readouterr().out)
+    document = json.loads(exits(3, "log", "--verify", "--json"))
     assert [one["number"] for one in document["broken"]] == [1]
-    assert main(["log", "--verify"]) == 3
-    assert "Entry 1 is not what was written" in capsys.readouterr().err
+    assert "Entry 1 is not what was written" in exits(3, "log", "--verify")
 
 
 def told(root: Path) -> None:
@@ -101,74 +100,62 @@ def told(root: Path) -> None:
         ("DELETE FROM record; DELETE FROM record_ends", "a decision that the record does not have: approved of P1"),
     ],
 )
-def test_log_verify_names_mismatches(root: Path, capsys: pytest.CaptureFixture[str], harm: str, named: str) -> None:
+def test_log_verify_names_mismatches(root: Path, harm: str, named: str) -> None:
     told(root)
-    before = printed(capsys, "log", "--json")
+    before = printed("log", "--json")
     assert [line["decision"] for line in before] == ["approved", "partly_approved", "denied"]
-    assert main(["log", "--verify"]) == 0
+    exits(0, "log", "--verify")
     alter(root, *harm.split("; "))
     if "record" not in harm:
-        capsys.readouterr()
-        after = printed(capsys, "log", "--json")
+        after = printed("log", "--json")
         assert [{**line, "feedback": "", "words_lost": False} for line in after] == [
             {**line, "feedback": ""} for line in before
         ]
-    capsys.readouterr()
-    assert main(["log", "--verify"]) == 3
-    assert named in capsys.readouterr().err
-    assert main(["log", "--verify", "--json"]) == 3
-    assert any(named in line for line in json.loads(capsys.readouterr().out)["differences"])
+    assert named in exits(3, "log", "--verify")
+    assert any(named in line for line in json.loads(exits(3, "log", "--verify", "--json"))["differences"])
 
 
-def test_changed_feedback_is_not_shown_and_reported(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_feedback_is_not_shown_and_reported(root: Path) -> None:
     told(root)
-    assert printed(capsys, "log", "--json")[-1]["feedback"] == "not this"
+    assert printed("log", "--json")[-1]["feedback"] == "not this"
     alter(root, "UPDATE decisions SET body = replace(body, 'not this', 'yes this')")
-    line = printed(capsys, "log", "--json")[-1]
+    line = printed("log", "--json")[-1]
     assert (line["feedback"], line["words_lost"]) == ("", True)
-    assert main(["log"]) == 0
-    assert "the stored feedback is missing or was changed" in capsys.readouterr().out
-    assert main(["export", "P3", "--review"]) == 0
-    assert "yes this" not in capsys.readouterr().out.partition("## Denied")[2]
-    assert main(["log", "--verify"]) == 3
-    assert "other words than those of entry" in capsys.readouterr().err
+    assert "the stored feedback is missing or was changed" in exits(0, "log")
+    assert "yes this" not in exits(0, "export", "P3", "--review").partition("## Denied")[2]
+    assert "other words than those of entry" in exits(3, "log", "--verify")
 
 
-def test_decisions_older_than_the_record_are_added_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decisions_older_than_the_record_are_added_once(root: Path) -> None:
     told(root)
-    before = printed(capsys, "log", "--json")
+    before = printed("log", "--json")
     version = MIGRATIONS.index(EVENTS_IN_THE_RECORD)
     later = ("DROP TABLE seen_lines", "DROP TABLE agent_reads", "ALTER TABLE captured DROP COLUMN changed")
     alter(root, "DELETE FROM record", "DELETE FROM record_ends", *later, f"PRAGMA user_version={version}")
-    after = printed(capsys, "log", "--json")
+    after = printed("log", "--json")
     assert [(one["proposal"], one["decision"], one["feedback"], one["files"]) for one in after] == [
         (one["proposal"], one["decision"], one["feedback"], one["files"]) for one in before
     ]
-    assert main(["log", "--verify"]) == 0
-    assert "0 decisions, and 3 of an earlier version" in capsys.readouterr().out
-    assert main(["trailers", "P1"]) == 3
-    assert "P1 was decided before the record was kept" in capsys.readouterr().err
+    assert "0 decisions, and 3 of an earlier version" in exits(0, "log", "--verify")
+    assert "P1 was decided before the record was kept" in exits(3, "trailers", "P1")
     alter(root, """UPDATE decisions SET body = replace(body, '"approved"', '"denied"')""")
-    assert main(["log", "--verify"]) == 3
+    exits(3, "log", "--verify")
 
 
-def test_trailers_are_printed_for_written_proposals(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trailers", "P1", "P2"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+def test_trailers_are_printed_for_written_proposals(root: Path) -> None:
+    assert exits(0, "trailers", "P1", "P2").splitlines() == [
         "Assisted-by: signoff",
         "Reviewed-in: signoff P1 (1/1 hunks)",
         "Reviewed-in: signoff P2 (1/2 hunks)",
     ]
     with opened(root) as runtime:
         name = stage(runtime, "c.txt", "c\n")
-    assert main(["trailers", name]) == 3
-    assert f"{name} has written nothing" in capsys.readouterr().err
-    assert main(["undo", "P1"]) == 0
-    assert main(["trailers", "P1"]) == 3
-    assert "P1 has written nothing" in capsys.readouterr().err
+    assert f"{name} has written nothing" in exits(3, "trailers", name)
+    exits(0, "undo", "P1")
+    assert "P1 has written nothing" in exits(3, "trailers", "P1")
 
 
-def test_pruned_content_is_reported_as_removed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pruned_content_is_reported_as_removed(root: Path) -> None:
     with opened(root) as runtime:
         session = runtime.sessions.create()
         staged = runtime.service.get(stage(runtime, "d.txt", "d\n"))
@@ -176,10 +163,8 @@ def test_pruned_content_is_reported_as_removed(root: Path, capsys: pytest.Captur
         event = ProposalStaged(proposal=staged.id, summary="waits", files=files, calls=())
         runtime.sessions.append_events(session.id, [UserMessage(text="hello"), event])
     alter(root, "DELETE FROM blobs")
-    assert main(["export", "P2", "--review"]) == 3
-    assert "The contents of P2 were pruned" in capsys.readouterr().err
-    assert main(["export", session.id]) == 0
-    assert "hello" in capsys.readouterr().out
+    assert "The contents of P2 were pruned" in exits(3, "export", "P2", "--review")
+    assert "hello" in exits(0, "export", session.id)
 
 
 class Page(HTMLParser):
@@ -234,10 +219,9 @@ def reviewed(root: Path) -> None:
         runtime.sessions.record_decision(decision_event(done, DecisionKind.DENIED, feedback="Not \u202ethe rest"))
 
 
-def test_an_exported_review_has_no_scripts_and_valid_markdown(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exported_review_has_no_scripts_and_valid_markdown(root: Path) -> None:
     reviewed(root)
-    assert main(["export", "P3", "--review", "--format", "html"]) == 0
-    source = capsys.readouterr().out
+    source = exits(0, "export", "P3", "--review", "--format", "html")
     page = Page(source)
     assert page.open == [] and not page.tags & {"script", "img", "link", "iframe", "b1"}
     assert not re.search(r"(?:src|href)=", source)
@@ -265,16 +249,15 @@ def test_an_exported_review_has_no_scripts_and_valid_markdown(root: Path, capsys
     assert names.index("meta") < names.index("style"), "it holds for what follows it"
     assert not any("style" in attributes for _, attributes in page.elements)
     assert "@import" not in style and "url(" not in style
-    assert main(["export", "P3", "--review"]) == 0
-    text = capsys.readouterr().out
+    text = exits(0, "export", "P3", "--review")
     assert "> Why\n> ```\n> this?" in text
     assert "## Asked aside\n\n### Lines of hunk 2 of P3 in a.txt, " in text
     assert "> # Is <i>this</i> safe?\n\nm answered (truncated):\n\n> # Yes\n> ```\n> it <u>is</u>" in text
     assert "- tests: 1 failed, 0 before" in text
     fences = re.findall(r"^(`{3,})", text, re.MULTILINE)
     assert len(fences) % 2 == 0
-    assert main(["export", "P3", "--review", "--format", "json"]) == 2
-    assert main(["export", "latest", "--format", "html"]) == 2
+    exits(2, "export", "P3", "--review", "--format", "json")
+    exits(2, "export", "latest", "--format", "html")
 
 
 @pytest.fixture
@@ -336,36 +319,31 @@ def test_a_git_hook_adds_the_trailers_to_the_users_commit(committed: Path) -> No
 
 
 def test_trailers_are_not_confirmed_by_an_empty_record(
-    committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "other"))
-    assert main(["log", "--verify"]) == 0, "no commit names a review"
+    exits(0, "log", "--verify")
     git(committed, "commit", "--quiet", "-m", "work", "-m", "Reviewed-in: signoff P1 (1/2 hunks)", "--", "mine.txt")
     reviewed_commit = git(committed, "rev-parse", "HEAD")
     git(committed, "commit", "--quiet", "--allow-empty", "-m", "Reviewed-in: signoff P2 is in the subject alone")
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "--quiet", str(committed.parent), str(clone))
     monkeypatch.chdir(clone)
-    capsys.readouterr()
-    assert main(["log", "--verify"]) == 3
-    shown = capsys.readouterr()
-    assert f"trailers of commits name reviews ({reviewed_commit[:12]})" in shown.err
-    assert "nothing has been" not in shown.out
-    assert main(["log", "--verify", "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["unknown"] == [reviewed_commit]
+    shown = exits(3, "log", "--verify")
+    assert f"trailers of commits name reviews ({reviewed_commit[:12]})" in shown
+    assert "nothing has been" not in shown
+    assert json.loads(exits(3, "log", "--verify", "--json"))["unknown"] == [reviewed_commit]
 
 
 def test_notes_have_the_approved_lines_and_the_caller_of_a_deciding_command(
-    committed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    committed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(committed, "commit", "--quiet", "-m", "only mine", "--", "mine.txt")
-    assert main(["notes"]) != 0
-    assert "nothing was noted" in capsys.readouterr().err
+    assert "nothing was noted" in exits(3, "notes")
     assert git(committed, "for-each-ref", "refs/notes") == ""
     git(committed, "add", "--all")
     git(committed, "commit", "--quiet", "-m", "the model's")
-    assert main(["notes", "--git-ai"]) == 0
-    assert "3 decisions on 2 files" in capsys.readouterr().out
+    assert "3 decisions on 2 files" in exits(0, "notes", "--git-ai")
     document = json.loads(git(committed, "notes", "--ref=signoff", "show", "HEAD"))
     assert [one["proposal"] for one in document["decisions"]] == ["P1", "P2", "P3"]
     assert all(one["who"] == "Ann <ann@example.org>" for one in document["decisions"])
@@ -379,33 +357,26 @@ def test_notes_have_the_approved_lines_and_the_caller_of_a_deciding_command(
     assert attested == f'"sub folder/a file.txt"\n  {key} 4,11-12\n"sub folder/new.txt"\n  {key} 1-2'
     assert prompt["agent_id"] == {"tool": "signoff", "id": "P1", "model": "gpt-9"} or prompt["agent_id"]["model"]
     alter(committed, "DELETE FROM blobs WHERE CAST(data AS TEXT) LIKE 'line%'")
-    noted = printed(capsys, "notes", "--git-ai", "--json")
+    noted = printed("notes", "--git-ai", "--json")
     assert (noted["files"], noted["lines"]) == (2, 2)
     assert git(committed, "notes", "--ref=ai", "show", "HEAD").startswith('"sub folder/new.txt"')
     monkeypatch.setenv("CLAUDECODE", "1")
-    printed(capsys, "undo", "P3", "--json")
-    printed(capsys, "redo", "P3", "--json")
-    assert main(["notes"]) == 0
+    printed("undo", "P3", "--json")
+    printed("redo", "P3", "--json")
+    exits(0, "notes")
     document = json.loads(git(committed, "notes", "--ref=signoff", "show", "HEAD"))
     callers = {one["proposal"]: one["caller"] for one in document["decisions"]}
     assert callers["P1"] is None and "CLAUDECODE" in callers["P3"]["agent_variables"]
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    main([*words])
-    return json.loads(capsys.readouterr().out)
-
-
-def test_log_fits_its_schema_and_names_the_host_of_the_model(
-    committed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed(capsys, "undo", "P3", "--json")
-    assert printed(capsys, "log", "--json")[-1]["origin"]["host"] == "models.example:8443"
+def test_log_fits_its_schema_and_names_the_host_of_the_model(committed: Path) -> None:
+    printed("undo", "P3", "--json")
+    assert printed("log", "--json")[-1]["origin"]["host"] == "models.example:8443"
     for more in ((), ("--verify",)):
-        schema = printed(capsys, "log", *more, "--schema")
+        schema = printed("log", *more, "--schema")
         validator = Draft202012Validator(schema)
         validator.check_schema(schema)
-        document = printed(capsys, "log", *more, "--json")
+        document = printed("log", *more, "--json")
         assert document
         assert [error.message for error in validator.iter_errors(document)] == []
         fields = [schema, *schema["$defs"].values()]
@@ -417,7 +388,7 @@ def test_log_fits_its_schema_and_names_the_host_of_the_model(
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_record_names_the_caller_of_a_deciding_command(
-    terminal: bool, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    terminal: bool, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of an agent's variables it has the names; their values may be keys."""
     for name in [name for name in os.environ if _AGENT_VARIABLE.fullmatch(name)]:
@@ -428,9 +399,8 @@ def test_the_record_names_the_caller_of_a_deciding_command(
     with opened(root) as runtime:
         assert stage(runtime, "c.txt", "c\n") == "P3"
     for words in (["undo", "P1"], ["redo", "P1"], ["deny", "P3"], ["undo", "P3"], ["approve", "P3", "--force"]):
-        assert main([*words, "--json"]) == 0
-    capsys.readouterr()
-    earlier, lines = (found := printed(capsys, "log", "--json"))[:2], found[2:]
+        exits(0, *words, "--json")
+    earlier, lines = (found := printed("log", "--json"))[:2], found[2:]
     assert [line["caller"] for line in earlier] == [None, None]
     assert [line["decision"] for line in lines] == ["undone", "redone", "denied", "reopened", "approved"]
     for line in lines:
@@ -438,21 +408,17 @@ def test_the_record_names_the_caller_of_a_deciding_command(
         assert told["agent_variables"] == ["AIDER_OPENAI_API_KEY", "CLAUDECODE", "CODEX_SANDBOX"]
         assert (told["stdin_is_terminal"], told["stdout_is_terminal"]) == (terminal, terminal)
         assert told["parent"] == Path(f"/proc/{os.getppid()}/comm").read_text().strip()
-    assert main(["log"]) == 0
     called = ("in" if terminal else "without") + " a terminal, AIDER_OPENAI_API_KEY, CLAUDECODE, CODEX_SANDBOX set)"
-    assert capsys.readouterr().out.count(called) == len(lines)
-    assert main(["export", "P3", "--review"]) == 0
-    assert called.removesuffix(")") in capsys.readouterr().out
-    assert main(["log", "--verify"]) == 0
+    assert exits(0, "log").count(called) == len(lines)
+    assert called.removesuffix(")") in exits(0, "export", "P3", "--review")
+    exits(0, "log", "--verify")
     with opened(root) as runtime:
         queries = (f"SELECT CAST(body AS TEXT) FROM {table}" for table in ("record", "proposals"))
         kept = [row for query in queries for row in runtime.database.query_rows(query)]
     assert "hunter2" not in str(kept) and "CLAUDECODE" in str(kept)
 
 
-def test_other_writes_of_a_command_are_shown_with_its_proposal(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_writes_of_a_command_are_shown_with_its_proposal(root: Path) -> None:
     with opened(root) as runtime:
         draft = runtime.service.new_draft("session")
         draft.write("c.txt", "c\n")
@@ -463,13 +429,12 @@ def test_other_writes_of_a_command_are_shown_with_its_proposal(
         {"path": "node_modules/", "written": 312, "removed": 2},
         {"path": "app\x1b[2J.log", "written": 1, "removed": 0},
     ]
-    assert printed(capsys, "proposals", "--json")[-1]["ignored"] == lines
-    assert printed(capsys, "show", "P3", "--json")["ignored"] == lines
-    assert main(["proposals"]) == 0 and words in capsys.readouterr().out
-    printed(capsys, "deny", "P3", "--json")
-    assert printed(capsys, "log", "--json")[-1]["ignored"] == lines
+    assert printed("proposals", "--json")[-1]["ignored"] == lines
+    assert printed("show", "P3", "--json")["ignored"] == lines
+    assert words in exits(0, "proposals")
+    printed("deny", "P3", "--json")
+    assert printed("log", "--json")[-1]["ignored"] == lines
     for command in (["log"], ["export", "P3", "--review"], ["export", "P3", "--review", "--format", "html"]):
-        assert main(command) == 0
-        out = capsys.readouterr().out
+        out = exits(0, *command)
         # Into a file goes a patch with all its bytes.
         assert words in out and ("\x1b" not in out or command[-1] == "--review")

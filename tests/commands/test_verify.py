@@ -49,6 +49,13 @@ def run(*words: str) -> tuple[int, str]:
     return int(code), out.read()
 
 
+def exits(code: int, *words: str) -> str:
+    """Return all that a command prints, which exits with this code."""
+    found, said = run(*words)
+    assert found == code, said
+    return said
+
+
 @pytest.fixture(scope="session")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The keys of ann and bob, who may sign, of old, who may no longer, and of eve, who never might."""
@@ -161,6 +168,10 @@ class Project:
 
     def verify(self, *words: str) -> tuple[int, str]:
         return run("verify", f"{self.base}..HEAD", *words)
+
+    def verifies(self, code: int, *words: str) -> str:
+        """Return what `verify` prints, which exits with this code."""
+        return exits(code, "verify", f"{self.base}..HEAD", *words)
 
     def refuses(self, *words: str) -> bool:
         code, said = self.verify(*words)
@@ -467,8 +478,7 @@ def test_reviews_signed_in_two_clones_are_merged(project: Project, tmp_path: Pat
     project.become("bob")
     assert run("notes")[0] == 0
     project.git("notes", f"--ref={REVIEWS}", "merge", "--strategy=cat_sort_uniq", "refs/notes/ann")
-    code, said = project.verify("--policy", str(policy))
-    assert code == 0, said
+    said = project.verifies(0, "--policy", str(policy))
     assert "ann@x.org" in said
     assert "bob@x.org" in said
 
@@ -500,8 +510,7 @@ def test_an_invalid_policy_is_reported_in_one_line(project: Project) -> None:
     ):
         project.set_policy(policy)
         project.commit("x", b=policy)
-        code, said = project.verify()
-        assert code == 1
+        said = project.verifies(1)
         assert len(said.splitlines()) == 1
         assert "policy" in said and why in said
 
@@ -531,9 +540,7 @@ def test_evidence_of_each_hunk_is_signed_with_the_review(project: Project) -> No
     fact = RecordedTestEvidence(check="tests", selection="all tests of the check", tree="", hunks=(mark,))
     changed: dict[str, str | None] = {"a.txt": project.read().replace("one\n", "two\n") + "more\n"}
     project.review("change", changed, circumstances=DecisionContext(through="app", evidence=fact))
-    code, said = project.verify("--json")
-    assert code == 0
-    (commit,) = json.loads(said)["commits"]
+    (commit,) = json.loads(project.verifies(0, "--json"))["commits"]
     (reviewer,) = commit["files"][0]["reviews"]
     assert reviewer["review"]["evidence"] == [
         {"path": "a.txt", "hunk": 1, "verdict": "held", "tests": ["t.py::test_a"], "check": "tests"}
@@ -541,14 +548,10 @@ def test_evidence_of_each_hunk_is_signed_with_the_review(project: Project) -> No
 
 
 def test_the_record_checks_the_signed_statements(reviewed: Project) -> None:
-    code, said = run("log", "--verify")
-    assert code == 0, said
-    assert "1 signed statement in git's notes: good" in said
+    assert "1 signed statement in git's notes: good" in exits(0, "log", "--verify")
     reviewed.forge(lambda statement: statement["predicate"]["reviews"][0].update(reviewer="bob <bob@x.org>"))
     reviewed.move_notes("refs/notes/origin/signoff-reviews")
-    code, said = run("log", "--verify")
-    assert code == 3
-    assert "no allowed key signed it" in said
+    assert "no allowed key signed it" in exits(3, "log", "--verify")
 
 
 def test_fetched_notes_count_and_are_merged(reviewed: Project) -> None:
@@ -583,9 +586,7 @@ def test_a_statement_contains_the_decisions_of_its_commits_only(project: Project
     project.base = project.git("rev-parse", "HEAD")
     project.review("one", {"a.txt": "one\n"}, sign=False)
     project.review("two", {"b.txt": "two\n"}, sign=False)
-    code, said = run("notes", f"{project.base}..HEAD")
-    assert code == 0, said
-    assert "2 commits" in said
+    assert "2 commits" in exits(0, "notes", f"{project.base}..HEAD")
     assert len(project.envelopes()) == len(sizes) + 1
     assert project.verify()[0] == 0
 
@@ -604,14 +605,10 @@ def test_shallow_and_partial_clones_are_reported(reviewed: Project, monkeypatch:
     git(shallow, "fetch", "--quiet", "origin", f"{REVIEWS}:{REVIEWS}")
     monkeypatch.chdir(shallow)
     assert run("verify", "HEAD~1..HEAD")[0] == 0
-    code, said = run("verify", "HEAD~1")
-    assert code == 1
-    assert "shallow" in said
+    assert "shallow" in exits(1, "verify", "HEAD~1")
     reviewed.git("config", "uploadpack.allowFilter", "true")
     monkeypatch.chdir(reviewed.clone("partial", "--filter=blob:none"))
-    code, said = reviewed.verify()
-    assert code == 1
-    assert "partial" in said
+    assert "partial" in reviewed.verifies(1)
 
 
 def test_oversized_notes_are_refused_in_one_line(reviewed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -626,8 +623,7 @@ def test_oversized_notes_are_refused_in_one_line(reviewed: Project, monkeypatch:
         blob = reviewed.hash(text.encode())
         for _, key in reviewed.notes():
             reviewed.note(key, "-C", blob)
-        code, said = reviewed.verify()
-        assert code == 1
+        said = reviewed.verifies(1)
         assert len(said.splitlines()) == 1 and words in said
 
 
@@ -636,16 +632,13 @@ def test_an_invalid_note_covers_nothing(reviewed: Project) -> None:
         blob = reviewed.hash(text)
         for _, key in reviewed.notes():
             reviewed.note(key, "-m", f"../x\nHEAD\n{blob}")
-        code, said = reviewed.verify()
-        assert code == 3
-        assert "\x1b" not in said
+        assert "\x1b" not in reviewed.verifies(3)
 
 
 def test_control_characters_in_names_are_made_visible(reviewed: Project) -> None:
     reviewed.write("\x1b[31mred\n✓ a.txt: reviewed", "x\n")
     reviewed.commit("\x1b[2J cleared")
-    code, said = reviewed.verify()
-    assert code == 3
+    said = reviewed.verifies(3)
     assert "\x1b" not in said
     assert "\n✓ a.txt: reviewed" not in said
 
@@ -659,15 +652,12 @@ def write_script(path: Path, text: str) -> Path:
 
 def test_setup_lets_git_push_the_notes(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hook = write_script(project.root / ".git/hooks/post-commit", "#!/usr/bin/python3\n")
-    code, said = run("notes", "--install", "--yes")
-    assert code == 3
-    assert "is no shell script" in said
+    assert "is no shell script" in exits(3, "notes", "--install", "--yes")
     assert hook.read_text() == "#!/usr/bin/python3\n"
     server = project.clone("server.git", "--bare")
     project.git("remote", "add", "origin", str(server))
     hook.write_text("#!/bin/sh\ntouch .git/mine\n")
-    code, said = run("notes", "--install")
-    assert code == 0
+    said = exits(0, "notes", "--install")
     assert "+signoff notes --if-reviewed || true" in said
     assert "Nothing is written yet" in said
     assert "signoff" not in hook.read_text() + (project.root / ".git/config").read_text()
@@ -765,16 +755,12 @@ def test_staging_names_earlier_approvals(project: Project, tmp_path: Path, monke
     server = project.clone("server.git", "--bare")
     project.git("remote", "add", "origin", str(server))
     assert run("approve", project.stage("a.txt", "one\n"))[0] == 0
-    code, said = run("push", "P1")
-    assert code == 0, said
-    assert "Your signed review went with it." in said
+    assert "Your signed review went with it." in exits(0, "push", "P1")
     other = tmp_path / "other"
     git(tmp_path, "clone", "--quiet", str(server), str(other))
     git(other, "fetch", "--quiet", "origin", f"{REVIEWS}:{REVIEWS}")
     monkeypatch.chdir(other)
-    code, said = run("stage", "--from", "origin", "signoff/P1")
-    assert code == 0, said
-    assert "Approved before: a.txt: ann@x.org (P1, 1/1 hunks)" in said
+    assert "Approved before: a.txt: ann@x.org (P1, 1/1 hunks)" in exits(0, "stage", "--from", "origin", "signoff/P1")
 
 
 def test_two_approvers_are_required(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -796,8 +782,7 @@ def test_two_approvers_are_required(project: Project, tmp_path: Path, monkeypatc
     assert run("stage", "--from", "origin", "signoff/P1")[0] == 0
     assert run("approve", "P1")[0] != 0
     project.git("fetch", "--quiet", "origin", f"{REVIEWS}:{REVIEWS}")
-    code, said = run("approve", "P1")
-    assert code == 0, said
+    exits(0, "approve", "P1")
     assert project.read() == "one\n"
     project.commit("one")
     assert run("notes")[0] == 0
@@ -811,9 +796,7 @@ def test_a_signed_statement_contains_unseen_lines_and_check_results(project: Pro
     settings.parent.mkdir(parents=True)
     settings.write_text('[[check]]\nname = "tests"\nrun = "! grep -q two a.txt"\nwhen = "approve"\n')
     project.stage("a.txt", "two\n")
-    code, said = run("push", "P1", str(server), "--sign")
-    assert code == 3
-    assert "P1 is not signed: tests" in said
+    assert "P1 is not signed: tests" in exits(3, "push", "P1", str(server), "--sign")
     assert not project.envelopes()
     assert run("deny", "P1")[0] == 0
     project.stage("a.txt", "one\n")
@@ -822,8 +805,7 @@ def test_a_signed_statement_contains_unseen_lines_and_check_results(project: Pro
     seen = {hunk.id: bytes([1] * (hunk.old_count + hunk.new_count)) for hunk in hunks}
     runtime.seen_lines_store.add_seen({"P2": seen})
     runtime.close()
-    code, said = run("push", "P2", str(server), "--sign")
-    assert code == 0, said
+    exits(0, "push", "P2", str(server), "--sign")
     [envelope] = project.envelopes()
     payload = json.loads(project.git("cat-file", "blob", envelope))["payload"]
     [review] = json.loads(base64.b64decode(payload))["predicate"]["reviews"]
@@ -834,11 +816,9 @@ def test_a_signed_statement_contains_unseen_lines_and_check_results(project: Pro
 def test_with_the_setting_each_approval_is_committed_and_signed(project: Project, tmp_path: Path) -> None:
     (tmp_path / "home/config").mkdir(parents=True)
     (tmp_path / "home/config/config.toml").write_text("commit = true\n")
-    code, said = run("notes", "--install", "--yes")
-    assert code == 0, said
+    exits(0, "notes", "--install", "--yes")
     for path in ("a.txt", "b.txt"):
         project.stage(path, "one\n")
     assert run("approve", "P1", "P2")[0] == 0
     assert len(project.envelopes()) == 2
-    code, said = project.verify()
-    assert code == 0, said
+    project.verifies(0)
