@@ -37,25 +37,6 @@ def test_help_lists_every_command_and_each_has_its_function() -> None:
         assert callable(getattr(import_module(f"app.cli.{COMMANDS[name].module}"), COMMANDS[name].function))
 
 
-def test_wrong_arguments_are_reported_in_one_line(signoff: Run) -> None:
-    signoff("stage", stdin=PATCH)
-    for words, code, told in (
-        (("run", " ", "--model", "m"), 2, "There is nothing to say"),
-        (("run", "hello", "--max-steps", "0", "--model", "m"), 2, "--max-steps takes a number from 1 to 1000"),
-        (("run", "hello", "--max-steps", "1001", "--model", "m"), 2, "--max-steps takes a number from 1 to 1000"),
-        (("trailers",), 2, "Name proposals, or give --staged"),
-        (("trailers", "P1", "--staged"), 2, "Name proposals, or give --staged"),
-        (("doors", "install"), 2, "Say for which agent: `signoff doors install claude`"),
-        (("doors", "remove", "claude"), 1, "signoff is not hooked in by .claude/settings.json here"),
-        (("check", "P1"), 2, "There is no check: add a [[check]] table"),
-        (("checks", "suggest"), 1, "No tool was found here that is not a check already"),
-        (("stage",), 3, "The diff is empty: there is nothing to stage."),
-        (("--theme", "textual-dark", "nowhere"), 2, "nowhere"),
-        (("export", "latest"), 2, "There are no sessions here yet"),
-    ):
-        assert told in refused(signoff(*words), code)
-
-
 def test_the_gate_option_is_parsed_and_invalid_values_are_wrong_usage(signoff: Run) -> None:
     for gate in ("every-edit:2", "chain:0", "chain:51", "chain:x"):
         done = signoff("run", "hello", "--gate", gate)

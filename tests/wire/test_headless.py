@@ -44,15 +44,6 @@ def test_wrong_usage_is_reported_as_json_too(capsys: pytest.CaptureFixture[str])
     assert not capsys.readouterr().out, "no command, so no document"
 
 
-def test_an_unknown_session_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    endpoint = ("--json", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
-    for words in (("--session", "0ff"), ("--continue",)):
-        assert main(["run", "Hi", *words, *endpoint]) == 2
-        assert told(capsys)[0]["code"] == 2
-    assert main(["export", "0ff"]) == 2
-    assert "no session '0ff'" in capsys.readouterr().err
-
-
 def test_a_continued_answer_is_joined_or_an_error(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
     """Of an answer in two parts, standard output had the second."""
     words = ("--base-url", server.base_url, "--model", "m")
@@ -117,13 +108,6 @@ def test_unwritable_standard_error_changes_nothing(
         patch.setattr("sys.stderr", unwritable)
         assert main(words) == code
     assert json.loads(capsys.readouterr().out)["code"] == code
-
-
-def test_an_invalid_key_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for key in ("two\nlines", "k\u00e9y"):
-        monkeypatch.setenv("OPENAI_API_KEY", key)
-        assert main(["run", "Hi", "--model", "m"]) == 2
-        assert "api_key: a key is one line of ASCII characters.\n" in capsys.readouterr().err
 
 
 def test_a_failed_closing_request_is_reported_too(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
