@@ -191,21 +191,24 @@ async def test_a_proposal_is_shown_until_its_decision_which_can_be_undone_from_t
         assert app.posted[2:] == [review_messages.Redo("P1")], "what was taken back, not what was shown before"
 
 
-@pytest.mark.parametrize("then", ["another proposal", "a permission request"])
-async def test_the_outcome_of_a_decision_is_shown_once_until_the_model_wants_something(then: str) -> None:
+@pytest.mark.parametrize("then", ["another proposal", "a permission request", "an undo in another window"])
+async def test_the_outcome_of_a_decision_is_shown_once_until_something_else_happens(then: str) -> None:
     value, diffs = small()
+    applied = value.model_copy(update={"state": ProposalState.APPLIED}).with_decision("approved")
     app = ReviewApp((value, diffs))
     async with app.run_test(size=BIG) as pilot:
         await pilot.pause()
         assert app.review.approval_pane.has_class("-changed"), "the proposal is new"
-        app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
-        app.review.show_outcome("P1 written: a.py. u undoes it.")
-        await pilot.pause()
+        app.put(value)
+        app.review.show_outcome("P1 written: a.py. u undoes it.", decided=applied)
+        await app.change(applied)
         assert not app.review.approval_pane.has_class("-changed")
         assert app.text().count("P1 written") == 1 and "P1 applied" not in app.text()
         assert "undo" in app.text() and "Nothing waits for you." in app.text()
         if then == "another proposal":
             app.put(*small("P2", "b.py"))
+        elif then == "an undo in another window":
+            app.put(applied.model_copy(update={"state": ProposalState.UNDONE}).with_decision("undone"))
         else:
             app.review.add_permission_request("c1", PermissionRequest("command", "Run a command?", "make test", "."))
         await pilot.pause()

@@ -294,6 +294,8 @@ class ApprovalPane(Column):
     """Whether the outcome line is removed at the end of the model's turn."""
     is_about_key = False
     """Whether the outcome line is about a key that did nothing and must be pressed again."""
+    decided_proposal: Proposal | None = None
+    """The proposal after the decision that the outcome line is about."""
     shows_title = True
     """Whether the headline or the list shows the complete title of the current item."""
     actions_with_shown_keys: frozenset[str] = frozenset()
@@ -428,6 +430,7 @@ class ApprovalPane(Column):
         passing: bool = False,
         about_key: bool = False,
         reversal_hint: Callable[[], str] | None = None,
+        decided: Proposal | None = None,
     ) -> None:
         """Show the outcome of an action.
 
@@ -437,8 +440,9 @@ class ApprovalPane(Column):
             passing: Whether to remove it at the end of the model's turn.
             about_key: Whether it is about an ignored key press; it is removed when the item or the focus changes.
             reversal_hint: Returns the words on how to undo the action; they depend on the focus.
+            decided: The proposal after the decision that it is about, if there is one.
         """
-        self.is_passing, self.is_about_key = passing, about_key
+        self.is_passing, self.is_about_key, self.decided_proposal = passing, about_key, decided
         self._outcome = (text, reversal_hint)
         line = self.query_one("#outcome", Static)
         self.redraw_outcome()

@@ -178,8 +178,11 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         known_keys = set(self.state.listed_keys)
         attended = self.is_mounted and (self.has_review_focus or self.is_writing)
         self.state.update_proposals(proposals, attended=attended)
-        if not known_keys.issuperset(self.state.waiting_keys):
-            # A new item waits: the outcome of an earlier decision is outdated.
+        decided = self.approval_pane.decided_proposal
+        now = self.state.get(decided.id) if decided is not None else None
+        is_decided_again = now and decided and now.next_decision_number > decided.next_decision_number
+        if is_decided_again or not known_keys.issuperset(self.state.waiting_keys):
+            # Another window has decided since, or a new item waits: the outcome of the decision is outdated.
             self.approval_pane.show_outcome(None)
         self.verdict_handler.update_proposals()
         if self.state.current != previous:
@@ -315,7 +318,13 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self.redraw_approvals()
 
     def show_outcome(
-        self, text: str, *, problem: bool = False, passing: bool = False, reversal: tuple[str, str] | None = None
+        self,
+        text: str,
+        *,
+        problem: bool = False,
+        passing: bool = False,
+        reversal: tuple[str, str] | None = None,
+        decided: Proposal | None = None,
     ) -> None:
         """Show the outcome of a decision, or a problem, in one line.
 
@@ -324,12 +333,14 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             problem: Whether it is an error; then the user can repeat the failed decision.
             passing: Whether to remove it at the end of the model's turn.
             reversal: The action that reverts the decision, and the words for it: `undo`, `undoes it`.
+            decided: The proposal after the decision; the line is removed once it is decided again elsewhere.
         """
         if problem:
             self.verdict_handler.on_decision_failed()
         reversal_hint = None if reversal is None else lambda: f"{self.keys_leading_to(reversal[0])} {reversal[1]}."
-        outcome = safe_content(text)
-        self.approval_pane.show_outcome(outcome, problem=problem, passing=passing, reversal_hint=reversal_hint)
+        self.approval_pane.show_outcome(
+            safe_content(text), problem=problem, passing=passing, reversal_hint=reversal_hint, decided=decided
+        )
 
     def show_notice(self, text: str) -> None:
         """Show in one line why something was not done; remove the line if the text is empty."""

@@ -209,7 +209,7 @@ class ReviewActions:
         follow_up = self._describe_delivery((event,), (result,)) or await self.after_decision.continue_if_wanted(
             result.proposal, is_requested=event.model_continues
         )
-        self._show_outcome(describe_approval(result), follow_up)
+        self._show_outcome(result, describe_approval(result), follow_up)
 
     async def approve_all(self, event: review_messages.ApproveAll) -> None:
         """Write several proposals, the oldest first; stop at the first that cannot be written."""
@@ -221,7 +221,7 @@ class ReviewActions:
         if len(results) > 1:
             ids = ", ".join(result.proposal.id for result in results)
             outcome = DecisionAndUndoText(f"{len(results)} proposals written: {ids}.", "undoes the last")
-        self._show_outcome(outcome, follow_up)
+        self._show_outcome(results[-1], outcome, follow_up)
 
     async def deny(self, event: review_messages.Deny) -> None:
         """Deny a proposal or some of its hunks; with feedback the model continues at once."""
@@ -231,7 +231,7 @@ class ReviewActions:
             delivery = f" The model is told why it was stale.{follow_up}"
         else:
             delivery = self._describe_delivery((event,), (result,))
-        self._show_outcome(describe_denial(result, event.hunks), delivery)
+        self._show_outcome(result, describe_denial(result, event.hunks), delivery)
 
     async def deny_all(self, event: review_messages.DenyAll) -> None:
         """Deny several proposals."""
@@ -247,7 +247,8 @@ class ReviewActions:
         undo_removes_writes = results[-1].proposal.is_written_in_part and not results[-1].proposal.on_disk
         undo_effect = "undoes what was written of the last" if undo_removes_writes else "reopens the last"
         summary = f"{format_count(len(event.denials), 'proposal')} denied; {effect}."
-        self._show_outcome(DecisionAndUndoText(summary, undo_effect), self._describe_delivery(event.denials, results))
+        delivery = self._describe_delivery(event.denials, results)
+        self._show_outcome(results[-1], DecisionAndUndoText(summary, undo_effect), delivery)
 
     async def _write_proposal(self, event: review_messages.Approve) -> "DecisionResult":
         name, revision, hunks = event.proposal_id, event.revision, event.hunks
@@ -255,7 +256,7 @@ class ReviewActions:
         images = await self._load_feedback_images(event)
         self.checks.stop(name)
         result = await self._decisions.approve(name, revision, hunks, event.feedback, images)
-        self._show_outcome(describe_approval(result))
+        self._show_outcome(result, describe_approval(result))
         return result
 
     async def _deny_proposal(self, event: review_messages.Deny) -> "DecisionResult":
@@ -303,7 +304,7 @@ class ReviewActions:
         """Undo a decision."""
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.undo(event.proposal_id)
-        self._show_outcome(describe_undo(result), reversal="redo")
+        self._show_outcome(result, describe_undo(result), reversal="redo")
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Repeat a decision that was undone."""
@@ -311,9 +312,9 @@ class ReviewActions:
         result = await self._session.host.decisions.redo(event.proposal_id)
         if result.denial:
             effect = "reverted on disk again" if result.proposal.on_disk else "denied; nothing was written"
-            self._show_outcome(DecisionAndUndoText(f"{event.proposal_id} {effect}.", "reopens it"))
+            self._show_outcome(result, DecisionAndUndoText(f"{event.proposal_id} {effect}.", "reopens it"))
         else:
-            self._show_outcome(describe_approval(result))
+            self._show_outcome(result, describe_approval(result))
 
     async def load_diffs(self, event: review_messages.DiffsWanted) -> None:
         """Compute a proposal's diffs on a thread, and show them."""
@@ -473,8 +474,16 @@ class ReviewActions:
             )
 
     def _show_outcome(
-        self, outcome: DecisionAndUndoText, follow_up: str = "", reversal: Literal["undo", "redo"] = "undo"
+        self,
+        result: "DecisionResult",
+        outcome: DecisionAndUndoText,
+        follow_up: str = "",
+        reversal: Literal["undo", "redo"] = "undo",
     ) -> None:
         """Show the outcome of a decision, a sentence on what the model does now, and the key that reverts it."""
-        reversal_and_effect = (reversal, outcome.reversal_effect) if outcome.reversal_effect else None
-        self._review.show_outcome(f"{outcome.text}{follow_up}", passing=bool(follow_up), reversal=reversal_and_effect)
+        self._review.show_outcome(
+            f"{outcome.text}{follow_up}",
+            passing=bool(follow_up),
+            reversal=(reversal, outcome.reversal_effect) if outcome.reversal_effect else None,
+            decided=result.proposal,
+        )
