@@ -365,7 +365,7 @@ def format_failures_for_model(results: Iterable[ProposalCheckResult]) -> str:
 
 
 def _finding_text(result: ProposalCheckResult) -> str:
-    """Return the failure of a check: its summary, the new findings, and its output in a fenced block."""
+    """Return the failure of a check: its summary, the new findings, and its output, if any, in a fenced block."""
     assert result.outcome is not None
     head = f"The check {result.name} fails on this proposal: {result.verdict}."
     places = [f"{finding.path}:{finding.line}: {finding.text}" for finding in result.outcome.findings if finding.new]
@@ -375,4 +375,5 @@ def _finding_text(result: ProposalCheckResult) -> str:
     output = result.outcome.output.strip()
     if len(output) > _MAX_OUTPUT_CHARACTERS:
         output = f"…{output[-_MAX_OUTPUT_CHARACTERS:]}"
-    return "\n".join((head, *lines, "", "```", output.replace("```", "'''"), "```"))
+    block = ("", "```", output.replace("```", "'''"), "```") if output else ()
+    return "\n".join((head, *lines, *block))

@@ -98,6 +98,8 @@ def test_failures_of_a_proposal() -> None:
         assert (result.has_new_failure, result.summary) == (red, words)
 
 
-def test_passed_and_skipped_checks_are_not_reported_to_the_model() -> None:
+def test_passed_and_skipped_checks_are_not_reported_to_the_model_nor_is_an_empty_output() -> None:
     passed = ProposalCheckResult("x", CheckState.PASSED, outcome=CheckRunResult(CheckState.PASSED))
     assert format_failures_for_model([]) == format_failures_for_model([passed]) == ""
+    silent = ProposalCheckResult("x", CheckState.FAILED, outcome=CheckRunResult(CheckState.FAILED, 1))
+    assert format_failures_for_model([silent]).endswith("The check x fails on this proposal: exit 1.")
