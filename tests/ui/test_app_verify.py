@@ -22,6 +22,8 @@ async def test_the_verify_screen_shows_and_stages_unreviewed_commits(
         await app.command("verify")
         await app.screen("CommitReviewCoverageScreen")
         await app.told("No keys are allowed to sign")
+        await app.pilot.press("r")
+        await app.told("no file to review")
         await app.pilot.press("escape")
         git(project.root, "branch", "upstream")
         git(project.root, "branch", "--set-upstream-to=upstream")

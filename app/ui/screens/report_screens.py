@@ -226,7 +226,9 @@ class CommitReviewCoverageScreen(Dialog[UnreviewedBranchFiles]):
 
     def action_review(self) -> None:
         """Close with the uncovered files; the caller stages them."""
-        if self._unreviewed is not None:
+        if self._unreviewed is None:
+            self.show_status("no file to review")
+        else:
             self.dismiss(self._unreviewed)
 
     @work(group="verify", exclusive=True, exit_on_error=False, description="verify the branch")
