@@ -337,7 +337,8 @@ class ApprovalPane(Column):
         decidable = proposal if proposal is not None and proposal.state.is_pending and not comparing else None
         short_checks = None if decidable is None else self._short_passed_checks(state, decidable.id, key, width)
         is_listed = self.queue.display and state.current in self.queue.items
-        is_outcome_shown = self._is_outcome_shown and proposal is not None and not proposal.state.is_pending
+        is_decided = proposal is not None and not proposal.state.is_pending
+        is_outcome_shown = is_decided and self.query_one("#outcome").has_class("shown")
         options = CurrentItemLineOptions(width, is_listed, comparing, is_outcome_shown, notes_shown, short_checks)
         lines = current_item_lines(state, key, options)
         self.shows_title = decidable is None or is_summary_visible(state, decidable, lines, options)
@@ -389,10 +390,6 @@ class ApprovalPane(Column):
         """From now on, use this height in rows whenever there is a list."""
         self._dragged_height = height
         self.fit_height(self._review_height)
-
-    @property
-    def _is_outcome_shown(self) -> bool:
-        return self.query_one("#outcome").has_class("shown")
 
     def on_click(self, event: events.Click) -> None:
         """Focus the list, unless the click is on a chip."""

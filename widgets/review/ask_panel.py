@@ -235,11 +235,6 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         return self.subject is not None
 
     @property
-    def has_thread(self) -> bool:
-        """Return whether the thread has entries; the panel is larger then."""
-        return self.has_class("-thread")
-
-    @property
     def is_writing(self) -> bool:
         """Return whether the field of the panel has the focus."""
         return self.is_open and self.screen.focused is self._editor
@@ -456,7 +451,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
 
     def _scroll_thread(self, key: str) -> bool:
         """Scroll the thread with the page keys of the field; return whether the key was used."""
-        if key not in ("page_up", "page_down") or not self.has_thread:
+        if key not in ("page_up", "page_down") or not self.has_class("-thread"):
             return False
         getattr(self._transcript, f"action_{key}")()
         return True

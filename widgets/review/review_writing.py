@@ -175,7 +175,7 @@ class UnsentTextController:
             feedback = ReviewFeedback(drafts.drafts.pop(key, ""))
         else:
             feedback = drafts.pop_feedback(proposal, hunks)
-        if feedback.feedback and self._field.is_open and self._field.subject == key:
+        if feedback.feedback and self._is_field_open_for(key):
             self._field.close()
         has_comment_draft = any(comment.draft for comment in drafts.remarks.get(key, ()))
         if self._diff_pane.commented_proposal == key and not has_comment_draft:
@@ -205,7 +205,8 @@ class UnsentTextController:
         feedback_drafts = self._state.feedback_drafts
         for key in {*feedback_drafts.drafts, *feedback_drafts.remarks}:
             proposal = self._state.get(key)
-            if proposal is not None and not proposal.state.is_pending and not self._is_writing_about(key):
+            is_edited = self._is_field_open_for(key) or self._diff_pane.commented_proposal == key
+            if proposal is not None and not proposal.state.is_pending and not is_edited:
                 self._send_to_composer(feedback_drafts.pop_feedback(proposal).text)
                 self.save_text(key)
 
@@ -217,7 +218,7 @@ class UnsentTextController:
 
     def end_permission(self, key: str) -> None:
         """Move the text about a closed permission request to the composer; keep it while the field is open."""
-        if not (self._field.is_open and self._field.subject == key):
+        if not self._is_field_open_for(key):
             self._send_to_composer(self._state.feedback_drafts.drafts.pop(key, ""))
 
     def _send_to_composer(self, text: str) -> None:
@@ -225,5 +226,5 @@ class UnsentTextController:
         if text.strip():
             self._host.post_message(FeedbackOrphaned(text))
 
-    def _is_writing_about(self, key: str) -> bool:
-        return (self._field.is_open and self._field.subject == key) or self._diff_pane.commented_proposal == key
+    def _is_field_open_for(self, key: str) -> bool:
+        return self._field.is_open and self._field.subject == key

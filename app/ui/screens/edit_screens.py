@@ -107,15 +107,20 @@ class EditProposalScreen(Dialog[bool]):
         from app.proposals.values.proposal_errors import ProposalError
         from app.storage import StorageError
 
-        if not self.has_changes:
-            self.dismiss(False)
-            return
         try:
-            await self._save(self.query_one(CodeEditor).source)
+            result = await self.save_changes()
         except (ProposalError, StorageError) as error:
             self.notify(str(error), severity="warning", markup=False)
             return
-        self.dismiss(True)
+        if result is not None:
+            self.dismiss(result)
+
+    async def save_changes(self) -> bool | None:
+        """Save the text if it has changed; return the result of the screen, or None if it stays open."""
+        if not self.has_changes:
+            return False
+        await self._save(self.query_one(CodeEditor).source)
+        return True
 
     @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
     async def action_external(self) -> None:
@@ -196,12 +201,12 @@ class ConflictScreen(EditProposalScreen):
         vim: bool = False,
     ) -> None:
 
-        def save_text(text: str) -> Awaitable[None]:
-            return save(text, self._conflict.disk)
+        def save_resolution(resolution: Resolution) -> Awaitable[None]:
+            return save(resolution, self._conflict.disk)
 
-        super().__init__(conflict.proposal, conflict.path, conflict.text_with_choices(), save_text, editor, vim=vim)
+        text = conflict.text_with_choices()
+        super().__init__(conflict.proposal, conflict.path, text, save_resolution, editor, vim=vim)
         self._conflict = conflict
-        self._save_resolution = save
         self._reload = reload
         self._unsaved_text = unsaved
         self._chosen_side: ConflictSide | None = None
@@ -306,25 +311,19 @@ class ConflictScreen(EditProposalScreen):
         else:
             await self.edit_externally()
 
-    @work(group="save", exclusive=True, exit_on_error=False, description="save a resolved conflict")
-    async def action_save(self) -> None:
-        """Save the resolution and close; if the file has changed on disk meanwhile, show the new conflict."""
-        from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
-        from app.storage import StorageError
+    async def save_changes(self) -> bool | None:
+        """Save the resolution; if the file has changed on disk meanwhile, show the new conflict."""
+        from app.proposals.values.proposal_errors import ChangedSinceShown
 
         resolution = self._find_resolution()
         if resolution is None:
-            return
+            return None
         try:
-            try:
-                await self._save_resolution(resolution, self._conflict.disk)
-            except ChangedSinceShown as error:
-                await self._show_new_conflict(str(error))
-                return
-        except (ProposalError, StorageError) as error:
-            self.notify(str(error), severity="warning", markup=False)
-            return
-        self.dismiss(True)
+            await self._save(resolution)
+        except ChangedSinceShown as error:
+            await self._show_new_conflict(str(error))
+            return None
+        return True
 
     def _find_resolution(self) -> Resolution | None:
         """Return the user's resolution; None, with a message, if it is not complete."""
