@@ -21,11 +21,16 @@ from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.files_and_links import stat_or_none
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.outside_access import OutsideAccess, is_in_any_folder
-from app.sandbox.path_policy import StagingPathPolicy, StatFingerprint, stat_fingerprint
+from app.sandbox.path_policy import (
+    StagingPathPolicy,
+    StatFingerprint,
+    git_folders,
+    git_folders_inside,
+    stat_fingerprint,
+)
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
 from app.sandbox.run_folders import CacheOverlayFolders, FileVersionsNotWrittenBack, remove_entry
 from app.sandbox.upper_layer import UpperLayer
-from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
 
 NEW_CACHES_PATH = "/tmp/.signoff-caches"
@@ -93,7 +98,7 @@ def _list_mounts(
             yield _MountStep(cache, ("cache-layer", str(cache), str(upper), str(work)), (cache, upper, work))
     yield from _temporary_mounts(root, folders, access)
     covered = [*access.temporary, *access.caches]
-    repositories = [path for path in _git_folders(root) if not path.is_relative_to(root)]
+    repositories = [path for path in git_folders(root) if not path.is_relative_to(root)]
     for path in access.writable:
         if path != root:
             yield _show_mount(path, "writable")
@@ -108,7 +113,7 @@ def _list_mounts(
             # A command could move a parent folder away with everything in it, unless it is a mount point.
             if any(above != path and above.is_relative_to(path) for path in access.writable):
                 yield _show_mount(above, "writable")
-    for inside in _git_folders_inside(root):
+    for inside in git_folders_inside(root):
         yield _show_lower_mount(root, inside, "read-only")
     yield from _hiding_mounts(folders, access)
 
@@ -151,25 +156,6 @@ def _show_mount(path: Path, mode: str) -> _MountStep:
 
 def _show_lower_mount(root: Path, inside: str, mode: str) -> _MountStep:
     return _MountStep(root / inside, ("through", inside, f"{root}/{inside}", mode))
-
-
-def _git_folders(root: Path) -> list[Path]:
-    """Return the resolved `.git` folders of the workspace's repository, inside or outside the workspace."""
-    found = find_repository(root)
-    if found is None:
-        return []
-    folders = {Path(os.path.realpath(path)) for path in (found.top / ".git", found.folder, found.shared)}
-    return sorted(path for path in folders if path.exists())
-
-
-def _git_folders_inside(root: Path) -> list[str]:
-    """Return the workspace paths of git's folders inside it: git would run files written there, for example hooks."""
-    found = {path.relative_to(root).as_posix() for path in _git_folders(root) if path.is_relative_to(root)}
-    entry = root / ".git"
-    if os.path.lexists(entry) and not entry.is_symlink():
-        found.add(".git")
-    found.discard(".")
-    return sorted(path for path in found if not any(path.startswith(f"{other}/") for other in found))
 
 
 def mount_points_below(root: Path) -> list[str]:

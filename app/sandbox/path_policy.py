@@ -209,6 +209,30 @@ def is_bytecode(path: str, *, is_folder: bool) -> bool:
     return _BYTECODE_FOLDER in path.split("/") or (not is_folder and path.endswith((".pyc", ".pyo")))
 
 
+GIT_FOLDER = ".git"
+GIT_OBJECTS_FOLDER = ".git/objects"
+"""Git adds files to it and removes some, but changes none."""
+
+
+def git_folders(root: Path) -> list[Path]:
+    """Return the resolved `.git` folders of the workspace's repository, inside or outside the workspace."""
+    found = find_repository(root)
+    if found is None:
+        return []
+    folders = {Path(os.path.realpath(path)) for path in (found.top / ".git", found.folder, found.shared)}
+    return sorted(path for path in folders if path.exists())
+
+
+def git_folders_inside(root: Path) -> list[str]:
+    """Return the workspace paths of git's folders inside it: git would run files written there, for example hooks."""
+    found = {path.relative_to(root).as_posix() for path in git_folders(root) if path.is_relative_to(root)}
+    entry = root / ".git"
+    if os.path.lexists(entry) and not entry.is_symlink():
+        found.add(".git")
+    found.discard(".")
+    return sorted(path for path in found if not any(path.startswith(f"{other}/") for other in found))
+
+
 class StagingPathPolicy:
     """Decides which paths of a workspace are ignored by git, or can't be staged; proposed rules do not count.
 
@@ -239,6 +263,15 @@ class StagingPathPolicy:
         """Return whether the path is bytecode that git does not track; it is dropped after a command."""
         return is_bytecode(path, is_folder=is_folder) and not self.is_tracked_or_pending(path)
 
+    @cached_property
+    def git_folders(self) -> tuple[str, ...]:
+        """Return the paths of `.git`, and of other folders in the workspace in which its repository lies."""
+        return tuple(sorted({GIT_FOLDER, *git_folders_inside(self._workspace.root)}))
+
+    def find_git_folder(self, path: str) -> str:
+        """Return the folder of the workspace's repository that is or contains a path; empty if none."""
+        return next((folder for folder in self.git_folders if f"{path}/".startswith(f"{folder}/")), "")
+
     def is_off_limits(self, path: str) -> bool:
         """Return whether the path is off limits: signoff's own state, or files of the kernel."""
         return self._workspace.is_off_limits(path)
@@ -267,11 +300,6 @@ class StagingPathPolicy:
             and not self.is_ignored(path, is_folder=True)
             and not self.is_tracked_or_pending(path)
         )
-
-
-GIT_FOLDER = ".git"
-GIT_OBJECTS_FOLDER = ".git/objects"
-"""Git adds files to it and removes some, but changes none."""
 
 
 class StatFingerprint(Struct, frozen=True):
@@ -394,7 +422,7 @@ def _walk_below(
         path = f"{folder}/{entry.name}" if folder else entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
         below_ignored = inside
-        if path.partition("/")[0] != GIT_FOLDER:
+        if not policy.find_git_folder(path):
             if policy.is_off_limits(path):
                 continue
             if inside or policy.is_ignored(path, is_folder=is_folder):

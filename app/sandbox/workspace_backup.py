@@ -103,6 +103,8 @@ class WorkspaceBackup(Struct):
     """Stat of every path when the command began, pending changes included."""
     _rules: Mapping[str, str] = field(default_factory=dict)
     """git's rules before the command, by folder."""
+    _git_folders: tuple[str, ...] = ()
+    """Folders of the workspace's repository in it, before the command."""
     _number: int = 0
     _mode: int = 0
     """Permission bits of the workspace's root folder."""
@@ -162,6 +164,7 @@ class WorkspaceBackup(Struct):
                 raise TooManyFilesToBackUp
         # Freeze the rules: the command works on the files themselves, and may change ignore files.
         self._rules = policy.git_rules.freeze()
+        self._git_folders = policy.git_folders
         for path, facts in now.items():
             if stat.S_ISREG(facts.mode) and (self.kept.get(path) != facts or path not in self._names):
                 self._number += 1
@@ -195,8 +198,8 @@ class WorkspaceBackup(Struct):
             before, after = self._found.get(path), now.get(path)
             if before == after or self._is_new_object(path) or not self._has_changed(path, before, after):
                 continue
-            if path.partition("/")[0] == GIT_FOLDER:
-                left_out.add(f"{GIT_FOLDER}: put back as it was, commits are the user's")
+            if folder := policy.find_git_folder(path):
+                left_out.add(f"{folder}: put back as it was, commits are the user's")
             elif refused := next(filter(None, map(partial(_describe_refusal, policy), _path_and_parents(path))), ""):
                 left_out.add(refused)
             elif policy.is_untracked_bytecode(path, is_folder=False):
@@ -304,6 +307,7 @@ class WorkspaceBackup(Struct):
             return _LOST_COPIES_MESSAGE
         policy = policy_with(self._pending)
         policy.git_rules.restore(self._rules, self.kept)
+        policy.git_folders = self._git_folders
         self.restore_files(policy)
         return "A command that ran directly on your files was cut off; every file is as it was before."
 
@@ -401,6 +405,7 @@ class WorkspaceBackup(Struct):
             self._pending = dict.fromkeys(index.get("laid", ()))
             self._locked = set(index.get("locked", ()))
             self._rules = dict(index.get("rules", {}))
+            self._git_folders = tuple(index.get("git", (GIT_FOLDER,)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self.kept, self._names = {}, {}
             return False
@@ -413,6 +418,7 @@ class WorkspaceBackup(Struct):
             "laid": sorted(self._pending),
             "locked": sorted(self._locked),
             "rules": dict(self._rules),
+            "git": self._git_folders,
             "paths": {path: (astuple(facts), self._names.get(path, "")) for path, facts in self.kept.items()},
         }
         temporary = self.store / f"{_INDEX}.new"

@@ -15,7 +15,7 @@ import pytest
 from app.proposals.values.proposal_errors import ProposalError, WorkspaceBusy
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work
-from app.sandbox.captured_changes import FileOrLink
+from app.sandbox.captured_changes import FileOrLink, IgnoredPathsWriteBackReport
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.path_policy import StagingPathPolicy
@@ -348,6 +348,28 @@ async def test_gits_objects_are_put_back(
         assert not (root / ".git/objects/info/alternates").exists() and not (root / "kept-git").exists()
         for words in (["fsck", "--strict", "--no-dangling"], ["diff", "--exit-code", "HEAD"]):
             subprocess.run(["git", *words], cwd=root, check=True)
+
+
+@pytest.mark.parametrize("ignored", ["", ".bare/\n"])
+async def test_a_repository_beside_its_git_file_is_put_back(root: Path, sandbox: Sandbox, ignored: str) -> None:
+    (root / ".git").rename(root / ".bare")
+    (root / ".git").write_text("gitdir: ./.bare\n")
+    (root / ".gitignore").write_text(ignored)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    attack = "echo x > .bare/hooks/post-checkout; git config core.fsmonitor evil; rm .git"
+    async with sandbox.open_run({}) as run:
+        await printed(run, attack)
+        found = await run.find_changes()
+        assert (found.touched, await run.write_back(found.ignored_paths)) == ((), IgnoredPathsWriteBackReport())
+        assert ".bare: put back as it was, commits are the user's" in found.unsupported
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    guard, policy = make_workspace_backup(root, root.parent / "runs"), StagingPathPolicy(Workspace(root), {})
+    with guard.locked():
+        guard.back_up_and_write_pending(policy, {})
+        subprocess.run(["sh", "-c", attack], cwd=root, check=True)
+        # Here it is killed.
+    assert sandbox.restore_after_crash()
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
 async def test_an_object_of_another_program_stays(root: Path, sandbox: Sandbox) -> None:
