@@ -60,6 +60,19 @@ def _read_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+_DIRECT_HOSTS = ("localhost", "*.localhost", "127.0.0.1", "[::1]")
+"""Hosts that a proxy of the environment cannot reach: they are on this machine."""
+
+
+def make_http_client(**options: Any) -> httpx2.AsyncClient:
+    """Return an HTTP client that uses the proxies of the environment, except for this machine.
+
+    The first call loads the certificates: make it on a thread.
+    """
+    direct = {f"all://{host}": None for host in _DIRECT_HOSTS}
+    return httpx2.AsyncClient(verify=load_certificates(), mounts=direct, **options)
+
+
 class HttpConnection(McpConnection):
     """Connection to a server by URL.
 
@@ -90,10 +103,9 @@ class HttpConnection(McpConnection):
         self._authorization_headers = authorization_headers
         self._session_id = ""
         self._version = ""
-        self._client = httpx2.AsyncClient(
+        self._client = make_http_client(
             # A compressed body could expand to a thousand times its size.
             headers={"Accept-Encoding": "identity", **headers},
-            verify=load_certificates(),
             timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS, write=_WRITE_SECONDS),
             follow_redirects=False,
         )

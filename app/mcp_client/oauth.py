@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 from msgspec import Struct
 
-from app.mcp_client.http_connection import load_certificates, url_origin
+from app.mcp_client.http_connection import make_http_client, url_origin
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.token_store import OAuthToken, TokenStore
 
@@ -436,7 +436,7 @@ class OAuthSession:
 
     async def sign_in(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> None:
         """Sign the user in like `OAuthSignIn.sign_in` and store the token; raises SignInFailed."""
-        async with httpx2.AsyncClient(verify=load_certificates()) as client:
+        async with make_http_client() as client:
             token = await OAuthSignIn(self._url, client, client_id=self._client_id).sign_in(challenge, show, confirm)
         await self._save_token(token)
 
@@ -444,7 +444,7 @@ class OAuthSession:
         """Return a new token; None if the user must sign in again. Raises ConnectionLost if the renewal failed."""
         try:
             try:
-                async with httpx2.AsyncClient(verify=load_certificates()) as client:
+                async with make_http_client() as client:
                     renewed: OAuthToken | None = await OAuthSignIn(self._url, client).refresh(token)
             except OAuthCredentialsRefused:
                 # Another process may have used this refresh token, which is valid only once.

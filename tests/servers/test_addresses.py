@@ -87,6 +87,15 @@ async def test_certificates_are_read_once(wire: WireServer, tmp_path: Path, monk
     assert len(read) <= 1
 
 
+async def test_a_server_on_this_machine_is_reached_without_the_proxy(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    async with scripted_server() as played, open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+        await on.wait_until_ready("far")
+
+
 NO_SESSION = b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID"},"id":null}'
 
 
