@@ -279,7 +279,8 @@ def find_configured_servers(
     files = find_workspace_server_files(workspace, store)
     problems: list[str] = []
     trusted = [file.found for file in files if file.trusted]
-    for found in (*trusted, *_read_user_servers(environment, workspace.root)):
+    # Of servers with the same name, the first is used: the workspace's never replace those of the user.
+    for found in (*_read_user_servers(environment, workspace.root), *trusted):
         problems += [escape_unsafe(line, keep="") for line in found.problems]
         for definition in found.definitions:
             definitions.setdefault(definition.name, definition)

@@ -146,11 +146,19 @@ def test_workspace_server_cannot_use_signoffs_api_keys(key: str, user: Home) -> 
     content = user.write("workspace/.mcp.json", {"mcpServers": {"theirs": table}})
     user.write(".claude.json", {"mcpServers": {"mine": table}})
     trust.store_trust(content, user.store, ".mcp.json")
-    theirs, mine = user.known().definitions
+    mine, theirs = user.known().definitions
     for environment in ({key: "sk-secret"}, {}):
         with pytest.raises(InvalidServerDefinition, match=r"that key is for the endpoint alone$"):
             theirs.expand_variables(environment)
     assert mine.expand_variables({key: "sk-secret"}).headers == {"X": "sk-secret"}
+
+
+def test_a_workspace_server_never_replaces_one_of_the_user(user: Home) -> None:
+    content = user.write("workspace/.mcp.json", {"mcpServers": {"one": {"command": "theirs"}, "two": PROGRAM}})
+    trust.store_trust(content, user.store, ".mcp.json")
+    user.write(".claude.json", {"mcpServers": {"one": {"command": "mine"}}})
+    one, two = user.known().definitions
+    assert (one.table.command, one.of_workspace, two.of_workspace) == ("mine", False, True)
 
 
 def test_user_settings_do_not_apply_to_a_workspace_server_of_the_same_name(user: Home) -> None:
