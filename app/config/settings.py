@@ -427,7 +427,9 @@ def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> No
             raise ConfigError(f"{user_file} has its tables in an order that signoff cannot keep; change it there.")
         _check_values(new_values, str(user_file))
         _replace_file(user_file, content)
-    except (OSError, RuntimeError, UnicodeDecodeError, TOMLKitError) as error:
+    except OSError as error:
+        raise ConfigError(f"{user_file} cannot be written: {error.strerror}.") from error
+    except (RuntimeError, UnicodeDecodeError, TOMLKitError) as error:
         # Path.resolve raises RuntimeError for a loop of links.
         raise ConfigError(f"{user_file} cannot be written: {error}.") from error
 

@@ -248,7 +248,7 @@ def test_a_failed_save_keeps_the_old_file_and_leaves_no_temporary_one(user: Path
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
-        with pytest.raises(ConfigError, match="cannot be written"):
+        with pytest.raises(ConfigError, match="cannot be written: File too large"):
             save_settings(user, {("wrap",): False})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
