@@ -25,6 +25,7 @@ from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
 from widgets.chat.transcript import Transcript
 
+SIZE = (80, 30)
 COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Make room"))
 
 
@@ -101,7 +102,7 @@ def conversation(messages: int) -> list[Event]:
 async def chatting(
     log: Sequence[Event] = (),
     files: Sequence[str] | Callable[[], Iterable[str]] = (),
-    size: tuple[int, int] = (80, 24),
+    size: tuple[int, int] = SIZE,
     *,
     tooltips: bool = False,
     notifications: bool = False,

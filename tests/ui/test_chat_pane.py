@@ -39,7 +39,7 @@ from app.conversation.events import (
     UserMessage,
     UserNotice,
 )
-from tests.ui.chat_app import ChatApp, call, chatting, conversation
+from tests.ui.chat_app import SIZE, ChatApp, call, chatting, conversation
 from tests.ui.review_app import Clock
 from tests.waiting import until
 from widgets.chat import chat_pane, transcript_layout
@@ -54,7 +54,6 @@ QUESTION: list[Event] = [
     AssistantMessage(id=1, calls=(call("c1.0", "ask_user", question="Which?"),)),
     Question(id=2, call="c1.0", text="Which **one**?", options=("the first", "the second", "neither")),
 ]
-SIZE = (80, 30)
 
 
 async def filled(app: ChatApp, pilot: Pilot[None]) -> None:
@@ -68,7 +67,7 @@ async def shows(app: ChatApp, text: str) -> None:
 
 
 async def test_streamed_text_appears_and_ends_as_the_recorded_message() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         text = "# Title\n\n- one\n- two\n\nThe **end**."
         app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         for character in text:
@@ -87,7 +86,7 @@ async def test_streamed_text_appears_and_ends_as_the_recorded_message() -> None:
 
 
 async def test_streamed_calls_reasoning_and_discarded_attempts_are_shown() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         app.pane.apply_update(ReasoningStreamed("First thought.\nSecond thought."))
         await shows(app, "Thinking  Second thought.")
         app.pane.apply_update(TextStreamed("Half an answ"))
@@ -118,7 +117,7 @@ async def ask_anew(app: ChatApp, pilot: Pilot[None]) -> None:
 
 
 async def test_a_question_is_answered_by_number_arrow_text_or_mouse() -> None:
-    async with chatting(QUESTION, size=SIZE) as (app, pilot):
+    async with chatting(QUESTION) as (app, pilot):
         app.pane.composer.set_history(["sent before"])
         for keys, answer in (
             ("2", "the second"),
@@ -185,7 +184,7 @@ LONG = "A way that takes " + "very " * 60 + "many words"
 
 async def test_long_and_many_options_are_shown_and_leave_room_for_the_composer() -> None:
     question = [QUESTION[0], Question(id=2, call="c1.0", text="Which?", options=("short", LONG, "last"))]
-    async with chatting(question, size=SIZE) as (app, pilot):
+    async with chatting(question) as (app, pilot):
         bar = app.pane.question_bar
         rows = bar.render().plain.split("\n")
         assert " ".join("".join(f" {row[5:]}" for row in rows[1:-1]).split()) == " ".join(LONG.split())
@@ -217,7 +216,7 @@ def long_log(turns: int) -> list[Event]:
 
 async def test_the_end_of_a_long_session_is_shown_first() -> None:
     log = long_log(400)
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         app.pane.show_session(log)
         assert 0 < len(app.pane.transcript.entries) < 300, "only the end"
         assert any("answer 399" in row for row in app.shown())
@@ -249,7 +248,7 @@ def long_turn(steps: int) -> list[Event]:
 
 @pytest.mark.parametrize("log", [long_log(400), long_turn(400)], ids=["many turns", "one long turn"])
 async def test_visible_entries_stay_in_place_while_a_session_loads(log: list[Event]) -> None:
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         app.pane.show_session(log[-200:])
         transcript = app.pane.transcript
         transcript.focus()
@@ -277,7 +276,7 @@ async def test_visible_entries_stay_in_place_while_a_session_loads(log: list[Eve
 
 async def test_visible_entries_stay_in_place_when_an_entry_above_changes() -> None:
     log = long_turn(14)
-    async with chatting(log, size=SIZE) as (app, pilot):
+    async with chatting(log) as (app, pilot):
         transcript = app.pane.transcript
         app.pane.apply_update(EventRecorded(ToolStarted(id=1000, call="c0.0")))
         transcript.focus()
@@ -297,7 +296,7 @@ async def test_visible_entries_stay_in_place_when_an_entry_above_changes() -> No
 async def test_opened_entry_stays_open_while_a_session_loads() -> None:
     log = [*long_log(400), *long_turn(1)]
     log = [event.model_copy(update={"id": at}) for at, event in enumerate(log, 1)]
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         app.pane.show_session(log)
         transcript = app.pane.transcript
         transcript.move_cursor(len(transcript.entries) - 1)
@@ -309,7 +308,7 @@ async def test_opened_entry_stays_open_while_a_session_loads() -> None:
 
 
 async def test_a_session_opened_while_others_load_is_the_one_that_stays() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         for length in (400, 401, 402):
             app.pane.show_session(long_log(length))
         app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
@@ -332,7 +331,7 @@ class AtOnce(ThreadPoolExecutor):
 
 async def test_an_event_that_is_not_loaded_yet_is_scrolled_to_later_in_its_session_only() -> None:
     log = long_log(1_000)
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         asyncio.get_running_loop().set_default_executor(AtOnce())
         app.pane.show_session(log)
         await app.pane.scroll_to_event(log, log[1].id)
@@ -401,7 +400,7 @@ ENDS: list[tuple[TurnEnded, tuple[str, ...]]] = [
 
 
 async def test_the_status_line_names_the_end_of_a_turn_that_is_out_of_sight() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         for end, words in ENDS:
             app.pane.show_session(conversation(20))
             await pilot.pause()
@@ -421,7 +420,7 @@ async def test_the_status_line_names_the_end_of_a_turn_that_is_out_of_sight() ->
 
 
 async def test_typing_works_while_much_text_streams() -> None:
-    async with chatting(conversation(60), size=SIZE) as (app, pilot):
+    async with chatting(conversation(60)) as (app, pilot):
         app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         text = "".join(f"## Part {number}\n\nSome *words* and `code`.\n\n" for number in range(200))
         for start in range(0, len(text), 40):
@@ -441,7 +440,7 @@ async def test_visible_calls_of_a_thousand_are_laid_out_first(monkeypatch: pytes
         await pilot.pause()
         expected = whole.shown()
     monkeypatch.setattr(transcript_layout, "_LAYOUT_SLICE_SECONDS", 0.0)
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         for number in range(1000):
             app.pane.apply_update(CallStreamed(number, "read_file", 10))
         app.pane.apply_update(EventRecorded(message))
@@ -452,7 +451,7 @@ async def test_visible_calls_of_a_thousand_are_laid_out_first(monkeypatch: pytes
 
 async def test_streamed_text_is_painted_before_its_layout_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript_layout, "_LAYOUT_SLICE_SECONDS", 0.0)
-    async with chatting(size=SIZE) as (app, _pilot):
+    async with chatting() as (app, _pilot):
         transcript = app.pane.transcript
         paragraphs = [f"Paragraph {number}.\n\n" for number in range(100)]
         app.pane.apply_update(TextStreamed("".join(paragraphs)))
@@ -465,7 +464,7 @@ async def test_streamed_text_is_painted_before_its_layout_is_done(monkeypatch: p
 
 
 async def test_paging_from_the_composer_moves_the_transcript() -> None:
-    async with chatting(conversation(60), size=SIZE) as (app, pilot):
+    async with chatting(conversation(60)) as (app, pilot):
         await pilot.press("a", "pageup")
         assert not app.pane.transcript.is_following
         assert app.pane.composer.editor.has_focus
@@ -477,7 +476,7 @@ async def test_paging_from_the_composer_moves_the_transcript() -> None:
 
 
 async def test_the_chat_works_in_narrow_and_tiny_terminals() -> None:
-    async with chatting([*conversation(20), *QUESTION], size=SIZE) as (app, pilot):
+    async with chatting([*conversation(20), *QUESTION]) as (app, pilot):
         for size in ((40, 10), (12, 6), (7, 20), (4, 3), (160, 45)):
             await pilot.resize_terminal(*size)
             transcript = app.pane.transcript
@@ -492,14 +491,14 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
         return Timer(pump, delay, repeat=0, pause=True)
 
     monkeypatch.setattr(MessagePump, "set_timer", lost)
-    async with chatting(size=SIZE) as (app, _pilot):
+    async with chatting() as (app, _pilot):
         app.pane.apply_update(TextStreamed("It goes on."))
         await shows(app, "It goes on.")
 
 
 async def test_streamed_text_after_a_pause_is_shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_pane, "_MIN_REFRESH_SECONDS", 3600.0)
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         app.pane.apply_update(TextStreamed("one"))
         await shows(app, "one")
         app.pane.apply_update(TextStreamed(" two"))

@@ -31,8 +31,6 @@ from tests.ui.chat_app import ChatApp, call, chatting, conversation, staged
 from widgets.chat.entries.message_entries import ModelAnswerEntry
 from widgets.chat.transcript import Transcript
 
-SIZE = (80, 30)
-
 
 async def stream(app: ChatApp, pilot: Pilot[None], text: str) -> None:
     app.pane.apply_update(TextStreamed(text))
@@ -43,7 +41,7 @@ async def stream(app: ChatApp, pilot: Pilot[None], text: str) -> None:
 
 
 async def test_the_transcript_follows_its_end_until_the_user_scrolls_up() -> None:
-    async with chatting(conversation(20), size=SIZE) as (app, pilot):
+    async with chatting(conversation(20)) as (app, pilot):
         assert app.pane.transcript.is_following
         await stream(app, pilot, "first line\n\n" * 20)
         assert "first line" in app.shown()[-2]
@@ -72,7 +70,7 @@ async def test_the_transcript_follows_its_end_until_the_user_scrolls_up() -> Non
 
 
 async def test_a_long_session_opens_at_its_end_and_lays_out_only_visible_entries() -> None:
-    async with chatting(conversation(800), size=SIZE) as (app, pilot):
+    async with chatting(conversation(800)) as (app, pilot):
         transcript = app.pane.transcript
         assert len(transcript.entries) > 1200
         assert any("file399.py" in row for row in app.shown())
@@ -90,7 +88,7 @@ async def test_a_long_session_opens_at_its_end_and_lays_out_only_visible_entries
 
 @pytest.mark.parametrize("step", [1, 26])
 async def test_scrolling_up_through_estimated_heights_never_jumps(step: int) -> None:
-    async with chatting(conversation(14 if step == 1 else 40), size=SIZE) as (app, pilot):
+    async with chatting(conversation(14 if step == 1 else 40)) as (app, pilot):
         transcript = app.pane.transcript
         height = transcript.size.height
         while transcript.scroll_offset.y > step:
@@ -104,7 +102,7 @@ async def test_scrolling_up_through_estimated_heights_never_jumps(step: int) -> 
 
 
 async def test_a_new_width_keeps_the_entry_at_the_top() -> None:
-    async with chatting(conversation(60), size=SIZE) as (app, pilot):
+    async with chatting(conversation(60)) as (app, pilot):
         transcript = app.pane.transcript
         transcript.scroll_relative(y=-60, animate=False)
         await pilot.pause()
@@ -119,7 +117,7 @@ async def test_a_new_width_keeps_the_entry_at_the_top() -> None:
 
 
 async def test_keys_in_an_empty_chat_do_nothing() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         app.pane.transcript.focus()
         await pilot.press("g", "G", "up", "down", "home", "end", "enter", "pageup", "pagedown", "c")
         assert app.pane.transcript.cursor_entry is None and app.said == []
@@ -129,7 +127,7 @@ async def test_keys_in_an_empty_chat_do_nothing() -> None:
 
 
 async def test_a_card_opens_the_review_and_dragging_over_it_selects_text() -> None:
-    async with chatting([staged(1)], size=SIZE) as (app, pilot):
+    async with chatting([staged(1)]) as (app, pilot):
         # Dragging over a card selects text and opens nothing.
         transcript = app.pane.transcript
         row = next(number for number, text in enumerate(app.shown()) if "P7" in text)
@@ -153,7 +151,7 @@ async def test_a_card_opens_the_review_and_dragging_over_it_selects_text() -> No
 
 
 async def test_clicks_into_the_chat_keep_the_focus_in_the_composer() -> None:
-    async with chatting(conversation(4), size=SIZE) as (app, pilot):
+    async with chatting(conversation(4)) as (app, pilot):
         # Unfolding by mouse keeps the focus in the composer.
         await pilot.press("a")
         line = next(row for row, text in enumerate(app.shown()) if "Read file" in text)
@@ -176,7 +174,7 @@ async def test_a_tool_line_opens_to_its_aligned_details_by_key_and_by_mouse() ->
         ToolResult(id=2, call="c1.0", outcome=CallOutcome.OK, text="3 x", summary="1 line", duration=0.2),
         ToolResult(id=3, call="c1.1", outcome=CallOutcome.ERROR, text="?", summary="no/such.py does not exist"),
     ]
-    async with chatting(log, size=SIZE) as (app, pilot):
+    async with chatting(log) as (app, pilot):
         closed = ["✓ Read app/a.py:3- · 1 line · 0.2 s", "✗ Read no/such.py · does not exist"]
         assert [row for row in app.shown() if row] == closed
         await pilot.click(app.pane.transcript, offset=(5, 1))
@@ -200,7 +198,7 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
         Intervention(id=2, kind=InterventionKind.STAGED, text="Stop here."),
         AssistantMessage(id=3, text="Done."),
     ]
-    async with chatting(log, size=SIZE) as (app, pilot):
+    async with chatting(log) as (app, pilot):
         before = app.shown()
         assert "▸ signoff → model  Stop here." in before
         app.pane.transcript.focus()
@@ -211,7 +209,7 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
 
 
 async def test_a_huge_message_is_folded_with_its_count_and_can_be_opened() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         for text, said in (
             ("word " * 2_000, "the rest of this line"),
             ("word " * 2_000 + "\nmore" * 4_999, "the rest of this line and 4,999 more lines"),
@@ -227,7 +225,7 @@ async def test_a_huge_message_is_folded_with_its_count_and_can_be_opened() -> No
 
 
 async def test_running_commands_show_the_end_of_their_output() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         made = call("c1.0", "run_command", command="pytest")
         app.pane.apply_update(EventRecorded(AssistantMessage(id=1, calls=(made,))))
         app.pane.apply_update(EventRecorded(ToolStarted(id=2, call="c1.0")))
@@ -254,7 +252,7 @@ async def test_a_copy_of_a_message_is_its_original_text() -> None:
 async def test_a_double_click_selects_the_word_a_triple_click_the_entry_and_a_click_opens_a_link() -> None:
     link = AssistantMessage(id=2, text="see [the docs](https://example.org/x)")
     log: list[Event] = [UserMessage(id=1, text="one app/fetch.py:12 three"), link]
-    async with chatting(log, size=SIZE, tooltips=True) as (app, pilot):
+    async with chatting(log, tooltips=True) as (app, pilot):
         await pilot.click(app.pane.transcript, offset=(10, 20))
         await pilot.double_click(app.pane.transcript, offset=(10, 20))
         assert app.pane.transcript.cursor_entry is None, "below the last entry"
@@ -271,7 +269,7 @@ async def test_a_double_click_selects_the_word_a_triple_click_the_entry_and_a_cl
 async def test_the_message_of_an_ended_turn_is_shown_completely() -> None:
     words = "It was ended before the model was done, and these words are too long for a line."
     stops: tuple[Literal["answer", "staged", "refused"], ...] = ("answer", "staged", "refused")
-    async with chatting(size=SIZE) as (app, pilot):
+    async with chatting() as (app, pilot):
         for stopped in stops:
             app.pane.show_session([UserMessage(id=1, text="Go on"), TurnEnded(id=2, stopped=stopped, message=words)])
             await pilot.pause()
@@ -324,7 +322,7 @@ async def test_hostile_text_is_made_visible_in_the_transcript() -> None:
 
 
 async def test_a_theme_change_repaints_without_laying_out_again() -> None:
-    async with chatting(conversation(10), size=SIZE) as (app, pilot):
+    async with chatting(conversation(10)) as (app, pilot):
         transcript = app.pane.transcript
         before = [transcript.render_line(y) for y in range(transcript.size.height)]
         app.theme = "textual-light"
@@ -335,7 +333,7 @@ async def test_a_theme_change_repaints_without_laying_out_again() -> None:
 
 
 async def test_the_scroll_bar_follows_streamed_text() -> None:
-    async with chatting(conversation(20), size=SIZE) as (app, pilot):
+    async with chatting(conversation(20)) as (app, pilot):
         transcript, bar = app.pane.transcript, app.pane.transcript.vertical_scrollbar
         await stream(app, pilot, "first\n\n" * 2_000)
         for number in range(3):

@@ -57,7 +57,7 @@ async def test_enter_sends_the_draft_and_keys_follow_the_keymap() -> None:
 
 
 async def test_the_composer_grows_to_a_third_of_the_screen_and_then_scrolls() -> None:
-    async with chatting(size=(80, 30)) as (app, pilot):
+    async with chatting() as (app, pilot):
         assert composer(app).editor.size.height == 1
         for _ in range(4):
             await pilot.press("x", "ctrl+j")
