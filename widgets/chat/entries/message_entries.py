@@ -160,7 +160,7 @@ class ModelAnswerEntry(TranscriptEntry, frozen=True):
             return None
         document = former if isinstance(former, MarkdownDocument) and former.width == width else None
         if document is None or not document.is_continued_by(self.text):
-            document = MarkdownDocument(width, make_safe_text)
+            document = MarkdownDocument(width)
         document.append_source(self.text[len(document.source) :])
         if self.state != "streaming":
             document.finish(self._note_lines)
@@ -229,7 +229,7 @@ class QuestionEntry(TranscriptEntry, frozen=True):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the question, with its options once it is answered."""
-        lines = markdown_lines(self.text, width, make_safe_text) or [BLANK_LINE]
+        lines = markdown_lines(self.text, width) or [BLANK_LINE]
         if self.answer is None:
             return lines
         if len(lines) > 1 and self.options:
@@ -365,7 +365,7 @@ class CompactionEntry(FoldedEntry, frozen=True):
         if self.before and self.after:
             text += f" · {self.before:,} → {self.after:,} tokens"
         head = StyledLine(((shorten_to_one_line(text, width), MUTED_STYLE),), action="toggle")
-        return [head, *markdown_lines(self.summary, width, make_safe_text)] if opened else [head]
+        return [head, *markdown_lines(self.summary, width)] if opened else [head]
 
     @property
     def copy_text(self) -> str:

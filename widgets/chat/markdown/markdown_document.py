@@ -2,14 +2,14 @@
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from app.copies import replace
 from widgets.chat.markdown.highlighted_code import LazyHighlightedCode
 from widgets.chat.markdown.markdown_blocks import MarkdownRenderState, link_references, markdown_parser, render_chunk
 from widgets.chat.markdown.markdown_splitter import MAX_PARAGRAPH_CHARACTERS, MarkdownChunk, MarkdownSplitter
-from widgets.chat.markdown.styled_lines import StyledLine
+from widgets.chat.markdown.styled_lines import StyledLine, make_safe_text
 
 _ONLY_MARKUP_PATTERN = re.compile(r"[\s>]*+(?:[-+*_=#`~|]++|\d{1,3}|(?:[-+*]|\d{1,3}[.)])(?:\s++\[[ xX]?\]?)?)?\s*+$")
 """A line that is only markup so far, with no visible text."""
@@ -100,16 +100,14 @@ class MarkdownDocument:
     """Converts Markdown source to lines while the source grows.
 
     `append_source` only stores source text; `advance` does the layout, up to an optional deadline. Finished lines
-    stay: only the last, unfinished block is laid out again when it grows.
+    stay: only the last, unfinished block is laid out again when it grows. Control characters are made visible.
 
     Args:
         width: In cells.
-        make_safe: Makes control characters visible, and keeps line ends.
     """
 
-    def __init__(self, width: int, make_safe: Callable[[str], str] = str) -> None:
+    def __init__(self, width: int) -> None:
         self.width = width
-        self._make_safe = make_safe
         self._parts: list[str] = []
         self._new_texts: list[str] = []
         self._waiting_lines: list[str] = []
@@ -155,7 +153,7 @@ class MarkdownDocument:
         if self._is_finished:
             return
         self._is_finished = True
-        if environment := link_references(self._make_safe(self.source)):
+        if environment := link_references(make_safe_text(self.source)):
             self._restart_layout(environment)
 
     def _restart_layout(self, environment: dict[str, Any]) -> None:
@@ -179,18 +177,18 @@ class MarkdownDocument:
             self.settled_row_count += 1
             self._continued_row = None
         while self._line_position < len(self._waiting_lines):
-            self._settle_chunks(self._splitter.feed_line(self._clean_line(self._waiting_lines[self._line_position])))
+            self._settle_chunks(self._splitter.feed_line(_clean_line(self._waiting_lines[self._line_position])))
             self._line_position += 1
             if deadline is not None and time.thread_time() > deadline:
                 return False
         self._waiting_lines.clear()
         self._line_position = 0
         if len(self._partial_line) > MAX_PARAGRAPH_CHARACTERS:
-            chunks, self._partial_line = self._splitter.split_long_line(self._clean_line(self._partial_line))
+            chunks, self._partial_line = self._splitter.split_long_line(_clean_line(self._partial_line))
             self._settle_chunks(chunks)
         if self._is_finished:
             if self._partial_line:
-                self._settle_chunks(self._splitter.feed_line(self._clean_line(self._partial_line)))
+                self._settle_chunks(self._splitter.feed_line(_clean_line(self._partial_line)))
                 self._partial_line = ""
             self._settle_chunks(self._splitter.finish())
         else:
@@ -206,10 +204,6 @@ class MarkdownDocument:
         self._partial_line += carriage_return
         self._waiting_lines.extend(lines)
 
-    def _clean_line(self, line: str) -> str:
-        # The parser treats a lone carriage return as a line end, but a line must stay one line.
-        return self._make_safe(line).replace("\t", "    ").replace("\r", " ")
-
     def _settle_chunks(self, chunks: list[MarkdownChunk]) -> None:
         for chunk in chunks:
             self._lines += render_chunk(chunk, self.width, self._state, self._lines)
@@ -218,7 +212,7 @@ class MarkdownDocument:
     def _render_open_end(self) -> None:
         """Render the unfinished block; the next `advance` discards these rows."""
         probe = self._splitter.copy()
-        partial = self._clean_line(self._partial_line.rstrip("\r"))
+        partial = _clean_line(self._partial_line.rstrip("\r"))
         chunks = probe.feed_line(partial) if has_visible_text(partial, probe.fence) else []
         chunks += map(close_chunk_markup, probe.finish())
         state = replace(self._state, unfinished_code=self._unfinished_code)
@@ -231,9 +225,13 @@ class MarkdownDocument:
         self._unfinished_code = code[0] if code is not None and isinstance(code[0], LazyHighlightedCode) else None
 
 
-def markdown_lines(text: str, width: int, make_safe: Callable[[str], str] = str) -> list[StyledLine]:
+def _clean_line(line: str) -> str:
+    return make_safe_text(line).replace("\t", "    ")
+
+
+def markdown_lines(text: str, width: int) -> list[StyledLine]:
     """Return the rows of a whole Markdown text, laid out for a width."""
-    document = MarkdownDocument(width, make_safe)
+    document = MarkdownDocument(width)
     document.append_source(text)
     document.finish()
     document.advance()
