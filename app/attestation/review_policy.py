@@ -1,14 +1,14 @@
 """The review policy of a repository: which changes must be reviewed, by how many people, under which conditions."""
 
 import re
-import tomllib
 from collections.abc import Sequence
 from fnmatch import translate
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.attestation.signed_statement import read_user_allowed_signers
+from app.config.toml_files import describe_invalid_toml, parse_toml
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 
@@ -69,16 +69,14 @@ class ReviewPolicy(BaseModel):
 
 def parse_policy(text: bytes, name: str) -> ReviewPolicy:
     """Return the policy in a text. Raises GitFailed with the name and the error."""
+    values: dict[str, Any] = {}
     try:
-        return ReviewPolicy.model_validate(tomllib.loads(text.decode()))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise GitFailed(f"{name} is no TOML: {error}.") from error
+        values = parse_toml(text)
+        return ReviewPolicy.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise GitFailed(f"{name}: there is no setting {where!r}; docs/verify.md lists them all.") from error
-        raise GitFailed(f"{name}: {where}: {first['msg']}.") from error
+        raise GitFailed(describe_invalid_toml(error, name, values, "docs/verify.md")) from error
+    except ValueError as error:
+        raise GitFailed(f"{name} is no TOML: {error}.") from error
 
 
 def read_committed_policy(borrowed: BorrowedRepository, commit: str) -> ReviewPolicy:

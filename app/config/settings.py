@@ -27,7 +27,7 @@ from app.config.config_tables import (
     merge_nested_tables,
     require_unquoted_placeholders,
 )
-from app.config.toml_files import parse_toml
+from app.config.toml_files import describe_invalid_toml, parse_toml
 from app.text.quantities import parse_duration
 
 WORKSPACE_FILE = ".signoff.toml"
@@ -44,24 +44,6 @@ ENVIRONMENT = {
     "SIGNOFF_GATE": "gate",
 }
 """Environment variables and the keys that they set; a later one wins over an earlier one."""
-
-_ERROR_TEXTS = {
-    "string_type": "write a text in quotes",
-    "int_type": "write a whole number",
-    "int_parsing": "write a whole number",
-    "int_from_float": "write a whole number",
-    "float_type": "write a number",
-    "float_parsing": "write a number",
-    "bool_type": "write true or false",
-    "bool_parsing": "write true or false",
-    "tuple_type": "write a list in brackets",
-    "dict_type": "write a table",
-    "model_type": "write a table",
-    "missing": "this is missing",
-    "string_pattern_mismatch": "such a name can't be used",
-    "string_too_short": "this is empty",
-}
-"""Messages for a wrong value in the terms of TOML, by pydantic's error type."""
 
 UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate", "ignored"})
 """Keys that a workspace may set before the user trusts its file: `gate` only to `every-edit`, and `ignored` not to
@@ -361,7 +343,7 @@ def load_configuration(
     except ValidationError as error:
         key = str(error.errors()[0]["loc"][0])
         where = setting_origin(key, user_file=user_file, from_workspace=(), flags=flags, environment=environment)
-        raise ConfigError(_describe_error(error, where, {})) from error
+        raise ConfigError(describe_invalid_toml(error, where, {})) from error
     if "reasoning_effort" in given_flags:
         settings = settings.with_effort(settings.reasoning_effort)
     return Configuration(settings, untrusted, ignored, frozenset(allowed), frozenset(workspace_servers))
@@ -399,7 +381,7 @@ def validate_setting(key: str, value: Any) -> Any:
     try:
         return getattr(Settings.model_validate({key: value}), key)
     except ValidationError as error:
-        raise ConfigError(_describe_error(error, "Not saved", {})) from error
+        raise ConfigError(describe_invalid_toml(error, "Not saved", {})) from error
 
 
 def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
@@ -481,7 +463,7 @@ def _check_values(values: Mapping[str, Any], name: str) -> None:
     try:
         Settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_describe_error(error, name, values)) from error
+        raise ConfigError(describe_invalid_toml(error, name, values)) from error
 
 
 def _read_variable(environment: Mapping[str, str], name: str) -> str:
@@ -490,35 +472,3 @@ def _read_variable(environment: Mapping[str, str], name: str) -> str:
     except UnicodeEncodeError as error:
         raise ConfigError(f"{name} in the environment is not UTF-8 text.") from error
     return environment[name]
-
-
-def _describe_error(error: ValidationError, where: str, values: Mapping[str, Any]) -> str:
-    first_error = error.errors(include_input=False, include_url=False)[0]
-    key, table = _find_key(first_error["loc"], values)
-    if first_error["type"] == "extra_forbidden":
-        place = f" in {table}" if table else ""
-        return f"{where}: there is no setting {key!r}{place}; docs/configuration.md lists them all."
-    message = _ERROR_TEXTS.get(first_error["type"]) or first_error["msg"].removeprefix("Value error, ")
-    if first_error["type"] == "tuple_type" and key in ("check", "hook"):
-        message = f"write each as a table under [[{key}]]"
-    return f"{where}: {' of '.join(filter(None, (key, table)))}: {message[0].lower()}{message[1:]}."
-
-
-def _find_key(location: Sequence[int | str], values: Any) -> tuple[str, str]:
-    """Return the key at a location, and the table in an array that contains it: `[[check]] number 2 (tests)`."""
-    keys: list[str] = []
-    table = ""
-    for part in location:
-        try:
-            values = values[part]
-        except (LookupError, TypeError):
-            values = None
-        if isinstance(part, str):
-            keys.append(part)
-        elif isinstance(values, Mapping):
-            name = values.get("name")
-            named = f" ({name})" if isinstance(name, str) and name and name.isprintable() else ""
-            keys, table = [], f"[[{'.'.join(keys)}]] number {part + 1}{named}"
-        else:
-            keys = [f"item {part + 1} of {'.'.join(keys)}"]
-    return ".".join(keys).removesuffix(".[key]"), table

@@ -1,8 +1,12 @@
 """Reads TOML in time linear in its length, and the reading limit without checking the other settings."""
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _MAX_DOTS = 100
 """Most dots in one line: the parser's time grows with the square of the parts of a key."""
@@ -41,3 +45,62 @@ def read_unseen_lines_limit(user_file: Path) -> int:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < ("unseen_lines" in table):
         raise ValueError(f"{user_file}: reading.unseen_lines: write a whole number above 0.")
     return limit
+
+
+_ERROR_TEXTS = {
+    "string_type": "write a text in quotes",
+    "int_type": "write a whole number",
+    "int_parsing": "write a whole number",
+    "int_from_float": "write a whole number",
+    "float_type": "write a number",
+    "float_parsing": "write a number",
+    "bool_type": "write true or false",
+    "bool_parsing": "write true or false",
+    "tuple_type": "write a list in brackets",
+    "dict_type": "write a table",
+    "model_type": "write a table",
+    "missing": "this is missing",
+    "string_pattern_mismatch": "such a name can't be used",
+    "string_too_short": "this is empty",
+}
+"""Messages for a wrong value in the terms of TOML, by pydantic's error type."""
+
+
+def describe_invalid_toml(
+    error: "ValidationError", where: str, values: Mapping[str, Any], documentation: str = "docs/configuration.md"
+) -> str:
+    """Return the first error in the terms of the file, as one sentence.
+
+    Args:
+        where: The file, variable or option that has the values.
+        documentation: The page that lists the settings.
+    """
+    first_error = error.errors(include_url=False)[0]
+    key, table = _find_key(first_error["loc"], values)
+    if first_error["type"] == "extra_forbidden":
+        place = f" in {table}" if table else ""
+        return f"{where}: there is no setting {key!r}{place}; {documentation} lists them all."
+    message = _ERROR_TEXTS.get(first_error["type"]) or first_error["msg"].removeprefix("Value error, ")
+    if first_error["type"] == "tuple_type" and isinstance(first_error["input"], Mapping):
+        message = f"write each as a table under [[{key}]]"
+    return f"{where}: {' of '.join(filter(None, (key, table)))}: {message[0].lower()}{message[1:]}."
+
+
+def _find_key(location: Sequence[int | str], values: Any) -> tuple[str, str]:
+    """Return the key at a location, and the table in an array that contains it: `[[check]] number 2 (tests)`."""
+    keys: list[str] = []
+    table = ""
+    for part in location:
+        try:
+            values = values[part]
+        except (LookupError, TypeError):
+            values = None
+        if isinstance(part, str):
+            keys.append(part)
+        elif isinstance(values, Mapping):
+            name = values.get("name")
+            named = f" ({name})" if isinstance(name, str) and name and name.isprintable() else ""
+            keys, table = [], f"[[{'.'.join(keys)}]] number {part + 1}{named}"
+        else:
+            keys = [f"item {part + 1} of {'.'.join(keys)}"]
+    return ".".join(keys).removesuffix(".[key]"), table

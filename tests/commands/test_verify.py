@@ -504,8 +504,12 @@ def test_the_policy_of_the_base_commit_decides(reviewed: Project) -> None:
 
 def test_an_invalid_policy_is_reported_in_one_line(project: Project) -> None:
     for policy, why in (
-        ("unknown = 1\n", "there is no setting 'unknown'"),
+        ("unknown = 1\n", "there is no setting 'unknown'; docs/verify.md"),
         ("people = \n", "TOML"),
+        (f"people = {'[' * 5_000}\n", "nested too deeply"),
+        ("people = 'all'\n", "people: write a whole number."),
+        ("[paths]\nmatch = ['*']\n", "paths: write each as a table under [[paths]]."),
+        ("[[paths]]\nmatch = ['*']\n[[paths]]\n", "match of [[paths]] number 2: this is missing."),
         ('allowed_signers = "none"\n', "is not in the base"),
     ):
         project.set_policy(policy)
