@@ -79,6 +79,13 @@ def test_unreadable_agent_settings_are_named_and_not_changed(signoff: Run, works
         assert ".claude/settings.json can't be changed: " in told
         if data != b"[]":
             assert ".claude/settings.json can't be read: " in signoff("doors", HOME=str(workspace.parent)).stdout
+    for config in (workspace / ".codex/config.toml", workspace.parent / ".kimi-code/config.toml"):
+        config.parent.mkdir()
+        config.write_text(f"x = {'[' * 5_000}")
+    shown = signoff("doors", HOME=str(workspace.parent))
+    assert shown.returncode == 0 and "can't be read: they are no TOML: nested too deeply" in shown.stdout
+    config.write_text('[[hooks]]\nevent = "PreToolUse"\ncommand = "signoff hook kimi"\ntimeout = []\n')
+    assert f"{config.name}: signoff hook kimi" in signoff("doors", HOME=str(workspace.parent)).stdout
 
 
 @pytest.mark.parametrize(

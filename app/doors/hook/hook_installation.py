@@ -12,11 +12,11 @@ import re
 import shlex
 import subprocess
 import tempfile
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, suppress
 from typing import Any, NamedTuple
 
+from app.config.toml_files import parse_toml
 from app.doors.hook.agents import ExternalAgent, HookOptions, parse_hook_arguments
 
 _SPACE_AND_COMMENTS = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -326,14 +326,15 @@ def render_toml_hooks(agent: ExternalAgent, options: HookOptions) -> str:
 
 def _find_toml_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
     try:
-        found: Any = tomllib.loads(text).get("hooks", [])
-    except tomllib.TOMLDecodeError as error:
+        found = parse_toml(text.encode()).get("hooks", [])
+    except ValueError as error:
         raise UnreadableSettings(f"they are no TOML: {error}") from error
     for hook in found if isinstance(found, list) else []:
         match hook:
             case {"event": agent.before_tool, "command": str(line)} if _is_signoff_hook(agent, line):
-                limit = hook.get("timeout", agent.default_limit)
-                return InstalledHook(line, float(limit), str(hook.get("matcher", "")), True)
+                given = hook.get("timeout")
+                limit = given if isinstance(given, int | float) else agent.default_limit
+                return InstalledHook(line, limit, str(hook.get("matcher", "")), True)
     return None
 
 
@@ -552,7 +553,9 @@ def reasons_why_settings_disable_hooks(agent: ExternalAgent, name: str, text: st
     """Yield a reason for each setting that turns hooks off; nothing if the settings can't be parsed."""
     try:
         found: Any = (
-            tomllib.loads(text) if name.endswith(".toml") else json_node_value(text, parse_json_with_comments(text))
+            parse_toml(text.encode())
+            if name.endswith(".toml")
+            else json_node_value(text, parse_json_with_comments(text))
         )
     except ValueError:
         return
