@@ -6,9 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from pydantic import BaseModel
-
-from app.conversation.events import EVENT_JSON, Audience, Event, EventSource, TurnStarted
+from app.conversation.events import EVENT_JSON, Audience, Event, TurnStarted
 
 
 class EventStoreInterface(Protocol):
@@ -45,8 +43,6 @@ class EventLog:
     def __init__(self, sink: EventStoreInterface, events: Iterable[Event] = ()) -> None:
         self._sink = sink
         self._events: list[Event] = _without_old_moves(events)
-        for event in self._events:
-            _share_field_sets(event)
         self._with_audience = [event for event in self._events if event.audience is not Audience.NOBODY]
         self._folds: list[Fold] = []
         self._deferred: list[Event] = []
@@ -115,7 +111,6 @@ class EventLog:
         for event in sorted(foreign, key=_event_id):
             if event.id and self._contains(event.id):
                 continue
-            _share_field_sets(event)
             if event.id < self.last_id:
                 insort(self._events, event, key=_event_id)
             else:
@@ -155,27 +150,6 @@ def _without_old_moves(events: Iterable[Event]) -> list[Event]:
     last = next((at for at in range(len(remaining) - 1, -1, -1) if isinstance(remaining[at], TurnStarted)), 0)
     remaining[:last] = [event for event in remaining[:last] if event.audience is not Audience.NOBODY]
     return remaining
-
-
-_TYPES_WITHOUT_PARTS = frozenset((str, int, float, bool, type(None), dict, EventSource, Audience))
-"""Types of most fields. They are told apart first, because `isinstance` takes long for a Pydantic class."""
-_field_sets: dict[frozenset[str], set[str]] = {}
-
-
-def _share_field_sets(value: BaseModel) -> None:
-    """Give an event and its parts the same `model_fields_set` as earlier ones that were made from the same fields.
-
-    Pydantic makes a set for every object, which takes up to 728 bytes and is a third of an event. It only reads the
-    set, and a copy of the object gets its own.
-    """
-    names = value.model_fields_set
-    object.__setattr__(value, "__pydantic_fields_set__", _field_sets.setdefault(frozenset(names), names))
-    for field in value.__dict__.values():
-        if type(field) in _TYPES_WITHOUT_PARTS:
-            continue
-        for part in field if isinstance(field, tuple) else (field,):
-            if isinstance(part, BaseModel):
-                _share_field_sets(part)
 
 
 def _event_id(event: Event) -> int:

@@ -1,13 +1,11 @@
 """The log in memory changes only with the store, and folds see every event once."""
 
 import asyncio
-import tracemalloc
 from collections.abc import Sequence
 
 import pytest
 
 from app.conversation.events import (
-    EVENT_JSON,
     AssistantMessage,
     Event,
     LadderMove,
@@ -20,7 +18,6 @@ from app.conversation.events import (
     find_thread_of_side_event,
 )
 from app.conversation.log import EventLog
-from app.llm.values.requests_and_updates import TokenUsage
 
 
 class Store:
@@ -159,17 +156,3 @@ async def test_events_for_nobody_stay_in_memory_for_the_last_turn_only() -> None
     log = EventLog(Store())
     await log.append(said("a"), move)
     assert [event.type for event in log.events] == ["user_message", "ladder_move"]
-
-
-def test_events_read_from_the_store_take_little_memory() -> None:
-    usage = TokenUsage(prompt_tokens=9, completion_tokens=1, cached_tokens=2, cache_write_tokens=1, cost=0.1)
-    message = AssistantMessage(text="Done.", usage=usage, model="m", endpoint="e", duration=0.5)
-    stored = [message.model_copy(update={"id": 1 + at, "time": at + 0.5}).model_dump_json() for at in range(1000)]
-    EVENT_JSON.validate_json(stored[0])
-    tracemalloc.start()
-    try:
-        log = EventLog(Store(), map(EVENT_JSON.validate_json, stored))
-        assert len(log.events) == 1000
-        assert tracemalloc.get_traced_memory()[0] / 1000 < 1400
-    finally:
-        tracemalloc.stop()
