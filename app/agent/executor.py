@@ -413,11 +413,11 @@ class Executor:
         check = self._ports.run_checks
         if check is None or not batch.edit_results or not batch.draft.has_changes or interrupter.is_stopped:
             return
-        self._publish(PhaseChanged(SessionPhase.RUNNING, "checks"))
+        publish_start = partial(self._publish, PhaseChanged(SessionPhase.RUNNING, "checks"))
         findings = ""
         # A check that fails to run must not lose the edit.
         with suppress(Exception):
-            findings = await interrupter.wait_for(check(batch.draft))
+            findings = await interrupter.wait_for(check(batch.draft, publish_start))
         if findings:
             last = batch.edit_results[-1]
             batch.edit_results[-1] = last.model_copy(update={"text": f"{last.text}\n\n{findings}"})

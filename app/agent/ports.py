@@ -97,8 +97,11 @@ class SessionPorts(Struct, frozen=True):
     """Raises TooManyUnreadLinesToStage if there is no room for another edit; may be called on any thread."""
     commit: Callable[[Proposal], str] | None = None
     """Commits an approved proposal and returns the commit id; None if not configured."""
-    run_checks: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None
-    """Runs the user's checks on a draft and returns their findings for the model; empty if there are none."""
+    run_checks: "Callable[[Draft, Callable[[], None]], Coroutine[Any, Any, str]] | None" = None
+    """Runs the user's checks on a draft and returns their findings for the model; empty if there are none.
+
+    The function is called if a check runs, before it starts.
+    """
     tree_id: "Callable[[PendingFiles], str]" = lambda pending: ""
     """Returns the tree id of the workspace with these pending changes applied; blocks; raises OSError."""
     read_image: Callable[[str], bytes] | None = None

@@ -26,8 +26,12 @@ class DraftCheckRunner(Struct, frozen=True):
     trees: "Callable[[Draft], VersionsToCheck]"
     """Returns the contents to check for a draft; called on a thread."""
 
-    async def __call__(self, draft: "Draft") -> str:
-        """Return the text to add to the result of the step; empty if no check fails."""
+    async def __call__(self, draft: "Draft", before_start: Callable[[], None]) -> str:
+        """Return the text to add to the result of the step; empty if no check fails.
+
+        Args:
+            before_start: Called if a check runs, before it starts.
+        """
         checks = [check for check in self.configured() if check.feed and check.when == "staged"]
         if not checks:
             return ""
@@ -38,6 +42,7 @@ class DraftCheckRunner(Struct, frozen=True):
         checks = [check for check in checks if files_for_check(check, trees.files) is not None]
         if not checks or await self.runner().unavailable_reason():
             return ""
+        before_start()
         results = []
         for check in checks:
             # Don't wait longer for an earlier check, which may hang, than this check may run itself.

@@ -50,7 +50,7 @@ def executor(
     log: EventLog | None = None,
     confirm: Callable[[str, PermissionRequest], Awaitable[PermissionAnswer]] = allow,
     publish: Callable[[object], None] = lambda update: None,
-    checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None,
+    checked: Callable[[Draft, Callable[[], None]], Coroutine[Any, Any, str]] | None = None,
 ) -> Executor:
     return Executor(
         replace(
@@ -188,7 +188,7 @@ async def test_an_edit_that_fails_halfway_stages_nothing(on: Bench) -> None:
 
 
 async def test_an_edit_is_staged_although_its_check_cannot_run(on: Bench) -> None:
-    async def broken(draft: Draft) -> str:
+    async def broken(draft: Draft, before_start: Callable[[], None]) -> str:
         raise OSError("no process can be started")
 
     await run(on, response(edit()), checked=broken)
@@ -203,7 +203,7 @@ async def test_an_edit_is_staged_although_its_check_cannot_run(on: Bench) -> Non
 async def test_no_check_runs_on_a_step_without_edits(on: Bench, calls: list[tuple[str, dict[str, Any]]]) -> None:
     checked: list[Draft] = []
 
-    async def check(draft: Draft) -> str:
+    async def check(draft: Draft, before_start: Callable[[], None]) -> str:
         checked.append(draft)
         return ""
 

@@ -457,7 +457,10 @@ def _evidence_lines(state: ReviewQueueState, proposal: str, key: KeyNameOf, widt
         return [safe_content(f"No evidence: {evidence.why_not}", "$text-warning")]
     first, *counts = evidence.verdict_counts.split(", ")
     style = "$text-warning" if evidence.unnoticed_hunks else ""
-    parts = [Content.assemble(("without each hunk: ", "bold"), safe_content(first, style)), *map(safe_content, counts)]
+    parts = [
+        Content.assemble(("without each hunk: ", "bold"), safe_content(first, style)),
+        *map(safe_content, counts),
+    ]
     progress = []
     if evidence.is_running:
         progress_text = f"{evidence.left:,} to go, {evidence.seconds:.0f} s" if evidence.selection else "begins"
