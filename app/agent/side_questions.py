@@ -49,7 +49,7 @@ from app.llm.values.requests_and_updates import (
     TextDelta,
     TokenUsage,
 )
-from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
+from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import ProposalError
 from app.text.quantities import join_first
 from app.text.safe_text import make_code_fence
@@ -234,7 +234,7 @@ def _describe_state(proposal: Proposal) -> str:
         case ProposalState.APPLIED:
             return "The user has approved it, and it is on disk."
         case _:
-            return f"It is {proposal.state.replace('_', ' ')}; it is not on disk."
+            return f"It is {describe_state(proposal.state)}; it is not on disk."
 
 
 def _describe_hunk(subject: SideQuestionSubject, question: SideQuestion, characters: int) -> str:

@@ -42,7 +42,7 @@ from app.proposals.values.decision_facts import (
     RecordedCheckResult,
     RecordedTestEvidence,
 )
-from app.proposals.values.models import DecisionResult, Proposal, ProposalState
+from app.proposals.values.models import DecisionResult, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
 from app.runtime.open_workspace import OpenWorkspace
@@ -303,4 +303,4 @@ def _print_decision(done: _CarriedOutDecision) -> None:
     for other in done.result.changed:
         if done.before.get(other.id) is not other.state:
             reason = f": {other.reason}" if other.reason else ""
-            print_line(f"{other.id} is {other.state.replace('_', ' ')} now{reason}.")
+            print_line(f"{other.id} is {describe_state(other.state)} now{reason}.")

@@ -18,7 +18,7 @@ from app.cli.proposal_choice import rebase_proposals_and_record_unseen, record_p
 from app.conversation.events import SideExchange, ThreadAnchor
 from app.copies import replace
 from app.images.image import Image
-from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal
+from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal, describe_state
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded, ProposalError
 from app.review import line_review
@@ -387,7 +387,7 @@ class PlainReview:
             heard = agent or proposal.session
             self._terminal.print_lines(f"Your words go to {who}." if heard else "Your words are in the log.")
         for other in result.changed:
-            self._terminal.print_lines(f"{other.id} is {other.state.replace('_', ' ')} now. {other.reason}".rstrip())
+            self._terminal.print_lines(f"{other.id} is {describe_state(other.state)} now. {other.reason}".rstrip())
         return result
 
     async def _load_feedback_images(self, words: ReviewFeedback) -> tuple[Image, ...]:

@@ -143,7 +143,7 @@ class ProposalService:
 
         paths = PendingPaths()
         for proposal in self.pending():
-            if int(proposal.id[1:]) < int(proposal_id[1:]):
+            if proposal.number < int(proposal_id[1:]):
                 paths.add_proposal(proposal)
         return read_pending_files(ContentStore(self._store), paths.loaded_paths())
 

@@ -430,7 +430,7 @@ class SessionHost:
             for proposal_id in self._shown_proposals:
                 if proposal_id not in proposals_by_id and (proposal := store.proposal(proposal_id)) is not None:
                     proposals_by_id[proposal.id] = proposal
-            return sorted(proposals_by_id.values(), key=lambda proposal: int(proposal.id[1:]))
+            return sorted(proposals_by_id.values(), key=lambda proposal: proposal.number)
 
         return await asyncio.to_thread(read)
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from app.conversation.events import ProposalDecided
 from app.images.image import Image
 from app.proposals.values.decision_facts import LastDecision, LineComment
-from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.origin import ProposalOrigin
 from app.proposals.values.record_entries import (
     FIRST,
@@ -465,7 +465,7 @@ class RecordTableComparer:
 
     def _compare_proposal(self, proposal: Proposal) -> Iterator[str]:
         entry = self._latest_by_proposal.get(proposal.id)
-        hunks = collect_hunk_states(proposal)
+        hunks, state = collect_hunk_states(proposal), describe_state(proposal.state)
         if entry is None:
             denied = (hunks.denied or hunks.denied_files) and proposal.state is not ProposalState.SUPERSEDED
             approved = hunks.approved or hunks.approved_files
@@ -474,7 +474,7 @@ class RecordTableComparer:
                 and not self._is_chain_broken
                 and not any(event.earlier and event.proposal == proposal.id for event in self._all_events)
             ):
-                yield f"Proposal {proposal.id} is {_describe_state(proposal)}, and the record has no decision on it."
+                yield f"Proposal {proposal.id} is {state}, and the record has no decision on it."
             return
         if proposal.last is None or not _matches_entry(proposal.last, entry):
             yield f"The last decision on {proposal.id} is not that of entry {entry.number}."
@@ -484,7 +484,6 @@ class RecordTableComparer:
             if proposal_hash(proposal) != entry.left:
                 yield f"Proposal {proposal.id} is not as entry {entry.number} left it."
         elif not _is_still_valid(proposal, entry):
-            state = _describe_state(proposal)
             yield f"Proposal {proposal.id} is {state}, in other parts than entry {entry.number} has it."
 
 
@@ -518,7 +517,3 @@ def _decision_key(proposal: str, count: int, time: float) -> _DecisionKey:
 
 def _describe_decision(decided: ProposalDecided | SessionEventRecordEntry | DecisionRecordEntry) -> str:
     return f"{decided.decision.replace('_', ' ')} of {decided.proposal}"
-
-
-def _describe_state(proposal: Proposal) -> str:
-    return proposal.state.value.replace("_", " ")

@@ -209,16 +209,14 @@ class SqliteProposalStore:
     ) -> None:
         self._writes += 1
         if last := proposal.last:
-            name = {"workspace": self._workspace, "number": int(proposal.id[1:]), "id": proposal.id}
+            name = {"workspace": self._workspace, "number": proposal.number, "id": proposal.id}
             body = {"last": last.number, "time": time.time(), "body": last.model_dump_json()}
             if connection.execute(_INSERT_UNRECORDED, name | body).rowcount:
                 self._append_record_entry(connection, proposal, last, written)
         connection.execute(_REPLACE_PROPOSAL, self._proposal_row(proposal))
-        names = {path for change in proposal.files for path in change.paths}
-        number = int(proposal.id[1:])
-        connection.executemany(
-            "INSERT INTO proposal_paths VALUES (?, ?, ?)", [(self._workspace, path, number) for path in names]
-        )
+        paths = {path for change in proposal.files for path in change.paths}
+        rows = [(self._workspace, path, proposal.number) for path in paths]
+        connection.executemany("INSERT INTO proposal_paths VALUES (?, ?, ?)", rows)
 
     def _append_record_entry(
         self, connection: sqlite3.Connection, proposal: Proposal, last: LastDecision, written: Sequence[JournalEntry]
@@ -232,7 +230,7 @@ class SqliteProposalStore:
             row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (name,)).fetchone()
             return git_blob_id(row[0]) if row else ""
 
-        key = (self._workspace, int(proposal.id[1:]))
+        key = (self._workspace, proposal.number)
         (body_before,) = connection.execute(_SELECT_BODY, key).fetchone()
         last_link = read_record_chain_end(connection, self._workspace)
         entry = make_record_entry(
@@ -250,7 +248,7 @@ class SqliteProposalStore:
     def _proposal_row(self, proposal: Proposal) -> tuple[object, ...]:
         return (
             self._workspace,
-            int(proposal.id[1:]),
+            proposal.number,
             proposal.session,
             proposal.state,
             int(proposal.state.is_pending),

@@ -77,7 +77,7 @@ def proposal_versions_to_check(
         before: PendingFiles = {}
         after = {step.path: contents.load_file(step.after) for step in transitions}
     except StackedProposal:
-        older = _older_pending_proposals(store, proposal_paths(proposal), int(proposal.id[1:]))
+        older = _older_pending_proposals(store, proposal_paths(proposal), proposal.number)
         files = tuple(
             change.model_copy(update={"result": decision_outcomes.version_after_approval(contents, change, choice)})
             for change in changes
@@ -179,10 +179,9 @@ def _older_pending_proposals(store: ProposalStore, paths: Collection[str], numbe
     while frontier:
         asked, upper = frontier.pop()
         for proposal in store.pending_on_paths(asked, {folder for path in asked for folder in parent_folders(path)}):
-            its_number = int(proposal.id[1:])
-            if its_number < upper and its_number not in found:
-                found[its_number] = proposal
-                frontier.append((proposal_paths(proposal), its_number))
+            if proposal.number < upper and proposal.number not in found:
+                found[proposal.number] = proposal
+                frontier.append((proposal_paths(proposal), proposal.number))
     return [found[its_number] for its_number in sorted(found)]
 
 

@@ -214,12 +214,8 @@ class LockedProposals:
     def overlay_of_older_proposals(self, proposal: Proposal) -> Overlay:
         """Return the present disk with the older related pending proposals applied."""
         self.check_not_in_use()
-        number = int(proposal.id[1:])
-        older = [
-            other
-            for other in related_pending_proposals(self.store, proposal_paths(proposal))
-            if int(other.id[1:]) < number
-        ]
+        related = related_pending_proposals(self.store, proposal_paths(proposal))
+        older = [other for other in related if other.number < proposal.number]
         return restack_proposals(self.filesystem, self.contents, older)[0]
 
     def rebase_others(self, decided: Proposal) -> tuple[Proposal, ...]:

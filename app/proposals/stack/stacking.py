@@ -54,7 +54,7 @@ def related_pending_proposals(store: ProposalStore, paths: Collection[str] | Non
         fresh = [each for each in store.pending_on_paths(frontier, above) if each.id not in found]
         found |= {each.id: each for each in fresh}
         frontier = {path for each in fresh for path in proposal_paths(each)} - searched
-    return sorted(found.values(), key=lambda each: int(each.id[1:]))
+    return sorted(found.values(), key=lambda each: each.number)
 
 
 def proposal_paths(proposal: Proposal) -> set[str]:

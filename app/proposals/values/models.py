@@ -303,6 +303,11 @@ class Proposal(FrozenModel):
     left_out: tuple[ExcludedHunks, ...] = ()
     """Hunks of its source that were left out."""
 
+    @property
+    def number(self) -> int:
+        """Return the number in its id."""
+        return int(self.id[1:])
+
     def next_revision(self, files: Iterable[FileChange], **update: object) -> "Proposal":
         """Return the next revision, with these files and other updated fields."""
         return self.model_copy(update={"files": tuple(files), "revision": self.revision + 1, **update})
