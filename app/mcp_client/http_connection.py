@@ -234,6 +234,8 @@ class HttpConnection(McpConnection):
                 return
         for event in decoder.finish():
             await self._handle_event(event.data)
+        if answer is not None and not answer.done():
+            raise ConnectionLost("its answer broke off")
 
     async def _handle_event(self, data: str) -> None:
         message: Any = None

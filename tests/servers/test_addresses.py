@@ -168,6 +168,7 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
     "hangs up": (_hangs_up, "cannot be reached"),
     "no JSON": (_raw(document(b"{nope")), "not JSON"),
     "a page": (_raw(document(b"<h1>hi</h1>", kind="text/html")), "its answer is not JSON"),
+    "half a stream": (_raw(document(b": wait\n\ndata: {", kind=EVENTS)), "its answer broke off"),
     "another answer": (_raw(document(b'{"jsonrpc":"2.0","id":99999,"result":{}}')), "its answer is empty"),
     "an error": (_raw(document(b"oh", status=500)), "HTTP status 500"),
     "packed": (_raw(document(b"x", Content_Encoding="gzip")), "compressed"),
