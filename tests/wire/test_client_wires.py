@@ -352,6 +352,10 @@ TWO_CALLS: dict[str, list[dict[str, Any]]] = {
         )
     ],
     "interleaved blocks": [*mixed(*USES), TOOL_USE_END],
+    "blocks with another index in their deltas": [
+        *({**event, "index": 9} if event["type"].endswith("delta") else event for use in USES for event in use),
+        TOOL_USE_END,
+    ],
     "a tool of the server between them": [*USES[0], *SERVER_TOOL, *USES[1], TOOL_USE_END],
 }
 

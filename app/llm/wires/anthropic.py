@@ -114,8 +114,8 @@ class AnthropicToChatDecoder:
         return {}
 
     def _make_delta_chunk(self, index: str, delta: Mapping[str, Any]) -> dict[str, Any]:
-        # A block without a start is text or thinking: its deltas say all that is needed.
-        block = self._blocks.setdefault(index, _OpenBlock({}))
+        # A delta of a block that was not started belongs to the latest one.
+        block = self._blocks.get(index) or next(reversed(self._blocks.values()), _OpenBlock({}))
         match delta.get("type"):
             case "text_delta":
                 return self._make_text_chunk(delta.get("text"))
