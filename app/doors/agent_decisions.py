@@ -19,7 +19,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import unrecorded_decision_event
 from app.storage.process_coordination import DatabaseChangeSignal, DatabaseChangeWatch
 from app.storage.seen_lines_store import SeenLinesStore
-from app.text.quantities import format_count, format_path, join_with_and
+from app.text.quantities import format_path, join_with_and
 
 RECORD_WAIT_SECONDS = 2.0
 """Seconds to wait until a decision is recorded with the text of its hunks; the user's feedback is stored earlier."""
@@ -256,15 +256,15 @@ def _is_denied_in_part(proposal: Proposal) -> bool:
 
 def _describe_state_groups(proposal: Proposal) -> Iterable[str]:
     """Yield `hunks 1 and 3 written`, `2 denied`, `logo.png written`; a file without hunks is named by its path."""
-    noun = "hunk"
+    is_first = True
     for state, word in (_ON_DISK_STATE_WORDS if proposal.on_disk else _STATE_WORDS).items():
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)
         files = [change for change in proposal.files if not change.hunks and change.state is state]
         names = [format_path(change.path, change.old_path) for change in files]
         if numbers:
-            counted = noun if len(numbers) == 1 else format_count(2, noun).removeprefix("2 ")
-            yield f"{f'{counted} ' if noun else ''}{join_with_and(map(str, numbers))} {word}"
-            noun = ""
+            noun = ("hunk " if len(numbers) == 1 else "hunks ") if is_first else ""
+            yield f"{noun}{join_with_and(map(str, numbers))} {word}"
+            is_first = False
         if names:
             yield f"{join_with_and(names)} {word}"
 
