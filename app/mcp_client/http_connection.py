@@ -60,7 +60,7 @@ def _read_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-_DIRECT_HOSTS = ("localhost", "*.localhost", "127.0.0.1", "[::1]")
+_DIRECT_HOSTS = ("localhost", "*.localhost", "127.0.0.1", "0.0.0.0", "[::1]")
 """Hosts that a proxy of the environment cannot reach: they are on this machine."""
 
 

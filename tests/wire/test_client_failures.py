@@ -465,7 +465,9 @@ async def test_https_to_a_plain_http_port_is_reported(server: WireServer) -> Non
         assert failed.kind is FailureKind.UNREACHABLE
 
 
-@pytest.mark.parametrize("near", ["http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:8080/v1"])
+@pytest.mark.parametrize(
+    "near", ["http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:8080/v1", "http://0.0.0.0:8000/v1"]
+)
 def test_a_local_server_has_longer_to_send_its_first_token(near: str) -> None:
     assert Timeouts.for_endpoint(Endpoint(near, "m")).first > Timeouts().first
     for far in ("https://api.example.com/v1", "http://10.0.0.7/v1", "http://localhost.example.com/v1"):

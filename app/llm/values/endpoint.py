@@ -93,7 +93,8 @@ def is_local(base_url: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
     with contextlib.suppress(ValueError):
-        return ip_address(host).is_loopback
+        # 0.0.0.0, at which a server says that it listens, leads to this machine too.
+        return ip_address(host).is_loopback or ip_address(host).is_unspecified
     return False
 
 
