@@ -14,6 +14,7 @@ from tests.ui.review_app import BIG, ReviewApp, click_on, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal, proposed
 from tests.ui.test_review_decisions import small, two_hunks
 from widgets.common.input_order import BurstKey
+from widgets.common.workbench_bars import KeyBar
 from widgets.review import review_messages
 
 
@@ -232,6 +233,7 @@ async def test_two_versions_of_a_proposal_can_be_compared() -> None:
     value = proposal("P2", diffs, supersedes="P1", version=2)
     app = ReviewApp((value, diffs))
     app.versions["P2"] = [file_diff("a.py", "one\nzwei\n", "one\n2\n")]
+    app.below = KeyBar()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await click_on(pilot, " V  changes since P1")
@@ -239,6 +241,7 @@ async def test_two_versions_of_a_proposal_can_be_compared() -> None:
         assert "Compared  P1 → P2" in app.text() and "P1 → P2" in app.text().splitlines()[0]
         assert "approve" not in app.text().split("Compared")[1].split("●")[0]
         assert "●" not in app.text().partition("back to P2")[0], "no hunk can be chosen"
+        assert "Space" not in app.text()
         await app.press_later("right_square_bracket", "space", "t", "x", "c", "y")
         assert not app.review.state.hunk_exclusions.left_out.get("P2") and not app.review.is_writing
         assert app.posted == [], "that isn't the diff that would be written"

@@ -182,6 +182,8 @@ def current_key_title(
     proposal = state.proposal
     if proposal is None:
         return ""
+    if is_comparing_versions and action in ("deny_hunk", "toggle_hunk", "toggle_file"):
+        return None
     if action in _APPROVING_ACTIONS or (action in _DENYING_ACTIONS and proposal.on_disk):
         is_possible = can_be_approved(proposal) and not is_comparing_versions
         is_possible = is_possible and (
