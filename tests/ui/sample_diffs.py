@@ -112,9 +112,11 @@ def file_diff(
     rung: MatchLevel = MatchLevel.EXACT,
     old_path: str = "",
     hunks: Sequence[Hunk] | None = None,
+    mode: int = 0o644,
+    repeat_of: str = "",
     **facts: object,
 ) -> FileDiff:
-    """The diff of one file; None stands for no file."""
+    """The diff of one file; None stands for no file. `mode` is that of the result."""
     old_lines, new_lines = _lines(old), _lines(new)
     found: list[Hunk] = []
     if hunks is None:
@@ -131,6 +133,7 @@ def file_diff(
                     old_count=b - a,
                     new_start=c,
                     new_count=d - c,
+                    repeat_of=repeat_of,
                 )
             )
     else:
@@ -149,7 +152,7 @@ def file_diff(
         old_path=old_path,
         op=op,
         base=None if old is None else version(old),
-        result=None if new is None else version(new),
+        result=None if new is None else version(new).model_copy(update={"mode": mode}),
         hunks=tuple(found),
         added=sum(hunk.new_count for hunk in found),
         removed=sum(hunk.old_count for hunk in found),

@@ -84,8 +84,7 @@ CLAUDE = ProposalOrigin(kind=OriginKind.AGENT, agent="claude", model="claude-opu
 
 
 def of(name: str, origin: ProposalOrigin, **named: Any) -> Item:
-    proposal, diffs = small(name, created=int(name[1:]), **named)
-    return proposal.model_copy(update={"origin": origin}), diffs
+    return small(name, created=int(name[1:]), origin=origin, **named)
 
 
 async def test_the_list_and_the_diff_name_the_agent_and_proposals_are_filtered_by_it() -> None:

@@ -17,10 +17,6 @@ from widgets.diff.diff_rows import FoldRow, LineRow
 from widgets.diff.diff_view import DiffView
 
 
-async def opened(pilot: Pilot[None]) -> DiffView:
-    return (await ready(pilot)).review.view
-
-
 async def test_a_narrow_diff_is_unified_and_a_wide_one_side_by_side() -> None:
     for width, split in ((100, False), (160, True)):
         async with reviewing(retry_proposal(), size=(width, 60)) as (app, pilot):
@@ -236,7 +232,7 @@ async def test_a_large_change_is_searched_in_the_background() -> None:
         assert row.new is not None
         assert "value_5999" in diffs[0].new[row.new]
         # Only the last of several searches counts.
-        view = await opened(pilot)
+        await ready(pilot)
         view.search.start("compute")
         view.search.start("value_777,")
         view.search.start("nowhere to be found")

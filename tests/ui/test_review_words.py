@@ -83,12 +83,8 @@ async def test_the_cursor_stays_in_view_at_each_size_and_a_comment_brings_it_the
 
 
 async def test_a_repeated_hunk_says_what_it_repeats_and_shows_the_cursor_on_its_first_line() -> None:
-    value, diffs = two_hunks()
-    (change,) = value.files
-    hunks = (change.hunks[0], change.hunks[1].model_copy(update={"repeat_of": "P0"}))
-    again = value.model_copy(update={"files": (change.model_copy(update={"hunks": hunks}),)})
-    async with reviewing((again, diffs)) as (app, pilot):
-        await pilot.press("right_square_bracket", "j")
+    async with reviewing(proposed(file_diff("a.py", "one\ntwo\n", "one\n2\n", repeat_of="P0"))) as (app, pilot):
+        await pilot.press("g", "right_square_bracket", "j")
         head, first = (line for line in app.text().split("\n") if "repeats an edit" in line or "●›" in line)
         assert "repeats an edit that you denied in P0" in head and first.startswith("●›")
 

@@ -181,13 +181,6 @@ def test_a_long_unchanged_stretch_folds_to_one_row_and_opens_and_a_short_one_is_
     assert [fold.gap for fold in folds_of(arrange_diffs([diff], DiffFoldState(), count_terminal_lines=height))] == [2]
 
 
-def mode_change() -> FileDiff:
-    diff = file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)
-    assert diff.change.result is not None
-    result = diff.change.result.model_copy(update={"mode": 0o755})
-    return diff.model_copy(update={"change": diff.change.model_copy(update={"result": result})})
-
-
 @pytest.mark.parametrize(
     ("diff", "words"),
     [
@@ -198,7 +191,7 @@ def mode_change() -> FileDiff:
         (file_diff("NUL.txt", None, "a\n"), "device"),
         (file_diff("a.py", "a\n", "b\n", rebased=True), "Re-based"),
         (file_diff("a.py", "a\n", "b\n", stacked_on=("P3",)), "Builds on P3"),
-        (mode_change(), "644 to 755"),
+        (file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE, mode=0o755), "644 to 755"),
     ],
 )
 def test_notes_about_a_file_are_shown(diff: FileDiff, words: str) -> None:
