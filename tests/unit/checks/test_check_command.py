@@ -54,7 +54,9 @@ def test_a_quoted_files_placeholder_is_refused_with_a_correction() -> None:
         "cat <<E\n{files}\nE",
         "cat <<-'E' > x\n\t{files}\n\tE",
     ):
-        with pytest.raises(ConfigError, match=r"item 1 of check\.run: \{files\} is quoted already.*sh -c 'lint \"\$@\"' sh"):
+        with pytest.raises(
+            ConfigError, match=r"item 1 of check\.run: \{files\} is quoted already.*sh -c 'lint \"\$@\"' sh"
+        ):
             validate_setting("check", [{"name": "lint", "run": command}])
 
 
