@@ -195,7 +195,8 @@ def _print_verification(
         print_line("The record is empty: nothing has been decided here since signoff keeps it.")
     if files:
         same = files - len(moved)
-        print_line(f"{same} of {format_count(files, 'file')} on disk hold the bytes that were signed last.")
+        verb = "holds" if same == 1 else "hold"
+        print_line(f"{same} of {format_count(files, 'file')} on disk {verb} the bytes that were signed last.")
     for file in moved[:_MAX_LISTED]:
         print_line(f"  {file.path} has changed since {file.proposal}")
     if len(moved) > _MAX_LISTED:

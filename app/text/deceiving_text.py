@@ -92,7 +92,7 @@ class DeceptiveTextFindings(Struct, frozen=True):
             return "A name may not be the name it looks like."
         if self.invisible or self.blank:
             return "Something is there that editors don't show."
-        return "They are shown as glyphs."
+        return "It is shown as a glyph." if self.control == 1 else "They are shown as glyphs."
 
 
 def find_deceptive_characters(text: str) -> DeceptiveTextFindings:

@@ -74,7 +74,10 @@ def test_log_verify_accepts_a_sound_record_and_names_a_broken_entry(root: Path) 
     (root / "b.txt").write_text("mine\n")
     shown = exits(0, "log", "--verify").splitlines()
     assert shown[0].startswith("2 decisions, each as it was recorded.")
-    assert shown[1:] == ["1 of 2 files on disk hold the bytes that were signed last.", "  b.txt has changed since P1"]
+    assert shown[1:] == [
+        "1 of 2 files on disk holds the bytes that were signed last.",
+        "  b.txt has changed since P1",
+    ]
     alter(root, "UPDATE record SET body = CAST(replace(CAST(body AS TEXT), 'P1', 'P9') AS BLOB)")
     document = json.loads(exits(3, "log", "--verify", "--json"))
     assert [one["number"] for one in document["broken"]] == [1]

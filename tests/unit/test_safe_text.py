@@ -134,7 +134,8 @@ def test_the_worst_effect_of_deceptive_text_is_named() -> None:
         ("pаypal", "not be the name it looks like"),
         ("a\u200bb", "that editors don't show"),
         ("a\u2800b", "that editors don't show"),
-        ("a\x07b", "shown as glyphs"),
+        ("a\x07b", "It is shown as a glyph."),
+        ("a\x07\x07b", "They are shown as glyphs."),
     ):
         assert meaning in find_deceptive_characters(text).worst_effect
 
