@@ -327,24 +327,6 @@ def stat_fingerprint(result: os.stat_result) -> StatFingerprint:
     return StatFingerprint(result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
 
 
-def walk_watched_entries(
-    root: Path, policy: StagingPathPolicy, skipped_folder_inodes: set[int], ignored: set[str], *, unlock: bool = False
-) -> Iterator[tuple[str, StatFingerprint]]:
-    """Yield path and stat of all entries that git does not ignore, of bytecode, and of `.git`.
-
-    Args:
-        policy: Decides which paths are ignored.
-        skipped_folder_inodes: Inodes of folders that are not entered, even if they were moved. Receives those of
-            folders that can't be read.
-        ignored: Receives the ignored paths; for an ignored folder only the folder itself.
-        unlock: Make unreadable folders readable, after their stat was taken.
-
-    Raises:
-        OSError: A folder can't be read.
-    """
-    yield from _walk_below(root, "", policy, skipped_folder_inodes, ignored, inside=False, unlock=unlock)
-
-
 def count_changed_ignored_files(
     root: Path, path: str, since: int, max_names: int
 ) -> tuple[WrittenIgnoredPath | None, int]:
@@ -396,27 +378,41 @@ def list_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
     return list_folder(folder, unlock=False)
 
 
-def _walk_below(
+def walk_watched_entries(
     root: Path,
-    folder: str,
     policy: StagingPathPolicy,
-    locked: set[int],
+    skipped_folder_inodes: set[int],
     ignored: set[str],
     *,
-    inside: bool,
-    unlock: bool,
+    unlock: bool = False,
+    folder: str = "",
+    inside: bool = False,
 ) -> Iterator[tuple[str, StatFingerprint]]:
+    """Yield path and stat of all entries that git does not ignore, of bytecode, and of `.git`.
+
+    Args:
+        policy: Decides which paths are ignored.
+        skipped_folder_inodes: Inodes of folders that are not entered, even if they were moved. Receives those of
+            folders that can't be read.
+        ignored: Receives the ignored paths; for an ignored folder only the folder itself.
+        unlock: Make unreadable folders readable, after their stat was taken.
+        folder: The folder to walk.
+        inside: Whether git ignores that folder.
+
+    Raises:
+        OSError: A folder can't be read.
+    """
     inode = 0
     try:
         inode = (root / folder).lstat().st_ino
-        if inode in locked:
+        if inode in skipped_folder_inodes:
             return
         found = list_folder(root / folder, unlock=unlock)
     except FileNotFoundError:
         # Another program has just removed it.
         return
     except PermissionError:
-        locked.add(inode)
+        skipped_folder_inodes.add(inode)
         return
     for entry in found:
         path = f"{folder}/{entry.name}" if folder else entry.name
@@ -437,4 +433,6 @@ def _walk_below(
             continue
         yield path, facts
         if is_folder and not is_folder_path_too_deep_or_long(path):
-            yield from _walk_below(root, path, policy, locked, ignored, inside=below_ignored, unlock=unlock)
+            yield from walk_watched_entries(
+                root, policy, skipped_folder_inodes, ignored, unlock=unlock, folder=path, inside=below_ignored
+            )

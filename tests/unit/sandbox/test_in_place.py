@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from app.proposals.values.proposal_errors import ProposalError, WorkspaceBusy
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work
-from app.sandbox.captured_changes import FileOrLink, IgnoredPathsWriteBackReport
+from app.sandbox.captured_changes import FileOrLink, IgnoredPathsWriteBackReport, PendingFiles
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.path_policy import StagingPathPolicy
@@ -26,7 +27,7 @@ from tests.unit.sandbox.test_both_modes import printed
 from tests.waiting import until
 
 GIT = "git -c user.name=a -c user.email=a@b"
-PENDING = {
+PENDING: PendingFiles = {
     "a.txt": FileOrLink(b"proposed\n", 0o755),
     "gone/in/file": None,
     "build/new/file": FileOrLink(b"waits\n", 0o644),
@@ -64,6 +65,15 @@ def facts(root: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
+@contextmanager
+def killed_command(root: Path, runs: Path | None = None, pending: PendingFiles | None = None) -> Iterator[Path]:
+    """A command that runs for the block and is then killed, as is signoff; yield the folder of the copies."""
+    guard = make_workspace_backup(root, runs or root.parent / "runs")
+    with guard.locked():
+        guard.back_up_and_write_pending(StagingPathPolicy(Workspace(root), pending or {}), pending or {})
+        yield guard.store
+
+
 async def test_an_in_place_command_sees_pending_edits_and_only_its_changes_count(
     root: Path, sandbox: Sandbox
 ) -> None:
@@ -86,15 +96,11 @@ async def test_an_in_place_command_sees_pending_edits_and_only_its_changes_count
 def test_files_of_a_killed_command_are_restored_without_pending_edits(root: Path, sandbox: Sandbox) -> None:
     assert sandbox.restore_after_crash() == "" and not (root.parent / "runs").exists(), "there was no command"
     before, mode = facts(root), root.stat().st_mode
-    guard, policy = make_workspace_backup(root, root.parent / "runs"), StagingPathPolicy(Workspace(root), PENDING)
-    with guard.locked():
-        guard.back_up_and_write_pending(policy, PENDING)
+    with killed_command(root, pending=PENDING):
         assert (root / "build/new/file").exists() and not (root / "gone").exists()
-        # Here it is killed.
     assert "every file is as it was before" in sandbox.restore_after_crash()
     assert facts(root) == before and sandbox.restore_after_crash() == ""
-    with guard.locked():
-        guard.back_up_and_write_pending(StagingPathPolicy(Workspace(root), {}), {})
+    with killed_command(root):
         (root / "gone/in/file").unlink()
         (root / "gone/in").chmod(0)
         root.chmod(0o500)
@@ -153,11 +159,8 @@ async def test_copies_are_removed_when_old_or_on_request_but_not_while_needed(ro
 
 
 async def test_files_of_a_killed_command_are_restored_before_the_next_one(root: Path, sandbox: Sandbox) -> None:
-    guard = make_workspace_backup(root, root.parent / "runs")
-    with guard.locked():
-        guard.back_up_and_write_pending(StagingPathPolicy(Workspace(root), {}), {})
+    with killed_command(root):
         (root / "b.txt").write_text("by the command\n")
-        # Here it is killed.
     with pytest.raises(OSError, match=r"every file is as it was before\. Try this one again"):
         async with sandbox.open_run({}):
             pytest.fail("it ran")
@@ -255,19 +258,17 @@ async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user:
 
 
 def test_a_backup_that_a_power_cut_damaged_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
-    guard, policy = make_workspace_backup(root, root.parent / "runs"), StagingPathPolicy(Workspace(root), {})
-    with guard.locked():
-        guard.back_up_and_write_pending(policy, {})
-    for kept in guard.store.glob("[0-9]*"):
+    with killed_command(root) as store:
+        pass
+    for kept in store.glob("[0-9]*"):
         if kept.read_bytes() == b"b\n":
             kept.write_bytes(b"")
     (root / "b.txt").write_text("by the command\n")
     (root / "gone/in/file").write_text("by the command\n")
     assert sandbox.restore_after_crash()
     assert (root / "b.txt").read_text() == "by the command\n" and (root / "gone/in/file").read_text() == "stays\n"
-    with guard.locked():
-        guard.back_up_and_write_pending(policy, {})
-    (guard.store / "index.json").write_text("")
+    with killed_command(root) as store:
+        (store / "index.json").write_text("")
     before = facts(root)
     assert "can't be read" in sandbox.restore_after_crash()
     assert facts(root) == before and sandbox.restore_after_crash() == ""
@@ -363,11 +364,8 @@ async def test_a_repository_beside_its_git_file_is_put_back(root: Path, sandbox:
         assert (found.touched, await run.write_back(found.ignored_paths)) == ((), IgnoredPathsWriteBackReport())
         assert ".bare: put back as it was, commits are the user's" in found.unsupported
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
-    guard, policy = make_workspace_backup(root, root.parent / "runs"), StagingPathPolicy(Workspace(root), {})
-    with guard.locked():
-        guard.back_up_and_write_pending(policy, {})
+    with killed_command(root):
         subprocess.run(["sh", "-c", attack], cwd=root, check=True)
-        # Here it is killed.
     assert sandbox.restore_after_crash()
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
@@ -406,11 +404,8 @@ async def test_no_decision_is_carried_out_while_the_files_are_a_commands(root: P
             await asyncio.to_thread(runtime.service.approve, proposal.id)
     assert (root / "b.txt").read_text() == "b\n"
     assert runtime.service.get(proposal.id) == proposal
-    guard = make_workspace_backup(root, runtime.dirs.runs)
-    with guard.locked():
-        guard.back_up_and_write_pending(StagingPathPolicy(runtime.workspace, {}), {})
+    with killed_command(root, runtime.dirs.runs):
         (root / "a.txt").write_text("by the command\n")
-        # Here it is killed.
     runtime.service.approve(proposal.id)
     assert (root / "a.txt").read_text() == "on disk\n" and (root / "b.txt").read_text() == "approved\n"
 

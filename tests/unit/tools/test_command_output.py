@@ -6,14 +6,12 @@ import random
 import threading
 import tracemalloc
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sandbox.captured_changes import PathChange
-from app.sandbox.confinement import SandboxMode
 from app.sandbox.environment import command_environment
 from app.sandbox.process import MARKER_VARIABLE
 from app.tools.base.contract import PermissionAnswer
@@ -24,8 +22,7 @@ from app.tools.command.command_result import (
     ThrottledOutput,
     remove_text_overwritten_by_cr,
 )
-from app.workspace.paths import Workspace
-from tests.unit.tools.memory_draft import Bench, MemoryDraft, Report
+from tests.unit.tools.memory_draft import Bench, Report
 
 SEQUENCES = [
     *(b"\x1b[31m", b"\x1b[0;1;38;2;1;2;3m", b"\x1b[2K", b"\x1b[?25l", b"\x1b]0;title\x07", b"\x1bPq#0\x1b\\"),
@@ -170,10 +167,9 @@ def test_git_settings_with_a_secret_are_left_out_without_a_gap() -> None:
 
 
 @pytest.fixture
-def allowed(tmp_path: Path) -> Bench:
-    (tmp_path / "ws").mkdir()
-    workspace = Workspace(tmp_path / "ws")
-    return Bench(workspace, MemoryDraft(workspace), PermissionAnswer(True))
+def allowed(bench: Bench) -> Bench:
+    bench.answer = PermissionAnswer(True)
+    return bench
 
 
 @pytest.mark.parametrize(
@@ -196,25 +192,22 @@ async def test_names_that_no_tool_may_use_are_listed_once_on_one_line(allowed: B
 
 
 @pytest.mark.layer
-async def test_files_changed_by_another_process_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "ws").mkdir()
-    workspace = Workspace(tmp_path / "ws")
-    bench = Bench(workspace, MemoryDraft(workspace), PermissionAnswer(True), modes=[SandboxMode.OVERLAY])
-    go = bench.shared / "go"
+async def test_files_changed_by_another_process_are_left_out(allowed: Bench) -> None:
+    root, go = allowed.workspace.root, allowed.shared / "go"
     os.mkfifo(go)
-    (workspace.root / "a").write_text("before\n")
+    (root / "a").write_text("before\n")
 
     def change_meanwhile() -> None:
         # It is opened once the command reads it, and ends what it reads when it is closed.
         with go.open("w"):
-            (workspace.root / "a").write_text("somebody else\n")
+            (root / "a").write_text("somebody else\n")
 
     changing = asyncio.create_task(asyncio.to_thread(change_meanwhile))
-    output = await bench.call("run_command", command=f"echo mine > a; echo b > b; cat {go}")
+    output = await allowed.call("run_command", command=f"echo mine > a; echo b > b; cat {go}")
     await changing
     assert "[not kept: a: changed on disk by someone else while the command ran]" in output.text
-    assert bench.draft.held == {"b": b"b\n"}
-    assert (workspace.root / "a").read_text() == "somebody else\n"
+    assert allowed.draft.held == {"b": b"b\n"}
+    assert (root / "a").read_text() == "somebody else\n"
 
 
 async def test_a_cancelled_command_stages_nothing(allowed: Bench) -> None:
