@@ -319,7 +319,7 @@ class WorkspaceBackup(Struct):
         if after is None:
             return before is not None and before.is_file_or_link
         if before is None:
-            return not after.is_folder
+            return not after.is_folder or is_folder_path_too_deep_or_long(path)
         if before.is_folder or after.is_folder:
             return before.is_folder != after.is_folder
         if before.mode != after.mode or before.size != after.size:

@@ -15,6 +15,7 @@ from app.sandbox.confinement import SandboxedWorkspace, SandboxMode, SandboxProb
 from app.sandbox.run_folders import remove_stale_folders, remove_tree, temporary_run_folder
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import PermissionAnswer
+from app.workspace.path_rules import MAX_PATH_DEPTH
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_scripts import shell
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -148,10 +149,12 @@ async def test_no_change_is_staged_in_a_folder_that_tools_do_not_touch(root: Pat
         await printed(
             run, "git -C sub config alias.x y; mkdir -p 'n\nb' \"$(printf '\\377')/in\" in/.hg; echo > sub/new"
         )
+        await printed(run, f"mkdir -p {'d/' * 250}; echo > {'d/' * 250}file")
         await printed(run, "for each in 'n\nb' $(printf '\\377')/in in/.hg; do echo > \"$each/file\"; done")
         found = await run.find_changes()
     assert [change.path for change in found.touched] == ["sub/new"]
     assert found.unsupported == (
+        f"d{'/d' * MAX_PATH_DEPTH}: nested too deep",
         "in/.hg: belongs to Mercurial; tools don't touch it",
         "n\nb: has control characters",
         "sub/.git: belongs to git; tools don't touch it",
