@@ -294,7 +294,7 @@ class SignoffApp(TerminalAdaptedApp):
 
     async def _run_slash_command(self, name: str, argument: str = "") -> None:
         if name != "quit":
-            await self.current.workspace_attached.wait()
+            await self.current.wait_until_open()
         await self.controllers.commands.run(name, argument)
 
     @on(Composer.CommandsWanted)

@@ -212,10 +212,12 @@ async def test_sent_text_does_not_return_as_draft_while_the_old_draft_loads(
             assert run.app.workbench.composer.draft == wanted
 
 
-async def test_messages_sent_during_the_start_arrive_once_in_order(tmp_path: Path, server: WireServer) -> None:
+async def test_what_is_sent_during_the_start_arrives_once_in_order(tmp_path: Path, server: WireServer) -> None:
     filled(tmp_path)
     server.always(Turn("An answer."))
     async with waiting(tmp_path, server, resume=True) as (run, go_on):
+        await run.write("/rename Early")
+        await run.pilot.press("enter")
         go_on.set()
         sent = 0
         while not run.app.current.workspace_attached.is_set():
@@ -234,3 +236,4 @@ async def test_messages_sent_during_the_start_arrive_once_in_order(tmp_path: Pat
         wanted = "".join(f"m{number}," for number in range(sent))
         await run.until(lambda: arrived().replace("\n", "") == wanted, f"{wanted} in the log")
         assert run.app.workbench.composer.draft == ""
+        await run.until(lambda: run.runtime.sessions.all()[0].title == "Early", "the title")
