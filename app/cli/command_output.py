@@ -50,6 +50,10 @@ class CommandError(Exception):
         """Ids of the proposals that were decided before the error."""
 
 
+class OutputNotWritten(Exception):
+    """Standard output cannot be written, so the command ends; the message is one line for standard error."""
+
+
 def exit_code_for(error: Exception) -> int | None:
     """Return the exit code for an error that the user can cause; None for a defect."""
     from app.config.settings import ConfigError
@@ -64,7 +68,7 @@ def exit_code_for(error: Exception) -> int | None:
             return ExitCode.REFUSED
         case ConfigError() | SessionNotFoundOrAmbiguous():
             return ExitCode.USAGE
-        case StorageError():
+        case StorageError() | OutputNotWritten():
             return ExitCode.FAILED
         case _:
             return None
@@ -198,13 +202,13 @@ def _write_stdout(text: str) -> None:
 
 @contextmanager
 def _raise_write_errors() -> Iterator[None]:
-    """Raise CommandError if standard output cannot be written, but let BrokenPipeError pass."""
+    """Raise OutputNotWritten if standard output cannot be written, but let BrokenPipeError pass."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CommandError(stdout_error_message(error)) from error
+        raise OutputNotWritten(stdout_error_message(error)) from error
 
 
 def stdout_error_message(error: OSError) -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from app.cli.app_arguments import COMMANDS, AppArguments, environment_wants_plain_mode, settings_from_flags
 from app.cli.command_output import (
-    CommandError,
     ExitCode,
+    OutputNotWritten,
     escape_control_characters_on_terminals,
     exit_code_for,
     open_null_for_closed_streams,
@@ -117,7 +117,7 @@ def _run_command(arguments: "argparse.Namespace") -> int:
 
             write = print_json_line if getattr(arguments, "watch", False) else print_json
             # If standard output cannot be written, the reason is already on standard error.
-            with contextlib.suppress(CommandError):
+            with contextlib.suppress(OutputNotWritten):
                 write(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
         return code
 

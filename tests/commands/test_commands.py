@@ -756,6 +756,31 @@ def test_closed_standard_streams_cause_no_traceback(signoff: Run, workspace: Pat
         assert signoff("log", "--verify").returncode == 0
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_plain_review_ends_where_its_output_cannot_be_written(
+    signoff: Run, workspace: Path, tmp_path: Path
+) -> None:
+    signoff("stage", stdin=PATCH)
+    ends = os.openpty()
+    environment = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home"), "PYTHONUNBUFFERED": ""}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            signoff_command("review", "--plain"),
+            cwd=workspace,
+            env=environment,
+            stdin=ends[1],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    for end in ends:
+        os.close(end)
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"signoff: Standard output cannot be written: No space left on device.\n",
+    )
+
+
 def test_a_turn_in_the_home_folder_needs_the_workspace_option(
     signoff: Run, workspace: Path, server: WireServer
 ) -> None:
