@@ -113,11 +113,17 @@ def test_a_stop_during_the_start_ends_it(program: Path, root: Path, monkeypatch:
     assert not asking.is_alive()
 
 
-def test_ripgrep_is_found_on_the_path(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ripgrep_is_found_on_the_path_but_not_in_the_workspace(
+    program: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(program.parent))
     assert find_ripgrep(root) is None
     play(program, b"", 1)
     assert find_ripgrep(root) == str(program)
+    assert find_ripgrep(program.parent) is None
+    monkeypatch.chdir(program.parent)
+    monkeypatch.setenv("PATH", ".")
+    assert find_ripgrep(root) is None
 
 
 PARTS = [

@@ -301,21 +301,6 @@ def test_a_file_replaced_by_a_link_is_not_read(bench: Bench) -> None:
     assert found.files == [("a", [(1, "needle")])]
 
 
-def test_a_file_is_opened_in_the_folder_where_it_was_found(bench: Bench) -> None:
-    root = bench.workspace.root
-    put(bench, "c/one", "needle\n")
-    put(bench, "c/two", "needle\n")
-    put(bench, "../outside/two", "needle hunter2\n")
-    with bench.workspace.walked_file_reader() as read:
-        assert read("c/one").content == b"needle\n"
-        (root / "c").rename(root / "moved")
-        (root / "c").symlink_to("../outside")
-        assert read("c/two").content == b"needle\n"
-        assert read("moved/two").content == b"needle\n"
-        with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
-            read("c/two")
-
-
 @given(
     lines=st.lists(st.text(alphabet="aikAIKsS\u0130\u0131\u212a\u017fxé\r", max_size=6), max_size=5),
     pattern=st.text(alphabet="aikAIKsS\u0131\u212a.", min_size=1, max_size=3),
@@ -340,13 +325,3 @@ def test_a_stopped_matcher_refuses_later_searches() -> None:
         with pytest.raises(MatcherStopped):
             matcher.find_hits([Document(text.encode())])
     matcher.close()
-
-
-def test_a_ripgrep_in_the_workspace_is_not_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(bench, "bin/rg", "#!/bin/sh\n")
-    (bench.workspace.root / "bin/rg").chmod(0o755)
-    monkeypatch.setenv("PATH", str(bench.workspace.root / "bin"))
-    assert find_ripgrep(bench.workspace.root) is None
-    monkeypatch.chdir(bench.workspace.root)
-    monkeypatch.setenv("PATH", "bin")
-    assert find_ripgrep(bench.workspace.root) is None

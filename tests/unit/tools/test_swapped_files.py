@@ -108,6 +108,9 @@ def test_a_way_that_was_open_leads_to_the_same_folders_after_a_swap(bench: Bench
         (root / "c").rename(root / "moved")
         (root / "c").symlink_to("../outside/c")
         assert read(f"{way}d/e").content == b"inside"
+        assert read(f"moved{way[1:]}f").content == b"inside"
+        with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+            read(f"{way}f")
 
 
 def test_a_folder_swapped_while_open_is_listed_as_it_was(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
