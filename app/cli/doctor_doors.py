@@ -24,8 +24,8 @@ from app.doors.hook.hook_installation import (
     render_toml_hooks,
 )
 from app.keys.keymap import KeymapError, validate_and_convert_keymap
-from app.llm.capabilities.profiles import InvalidProfileSetting, replace_learned_by_diagnosis, resolve_profile
-from app.llm.endpoint_doctor import DoctorCheckResult, EndpointDiagnosis, describe_learned_fields, examine_endpoint
+from app.llm.capabilities.profiles import InvalidProfileSetting
+from app.llm.endpoint_doctor import DoctorCheckResult, EndpointDiagnosis, describe_learned_fields, examine_and_learn
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Endpoint
 from app.proposals.values.models import Proposal
@@ -166,10 +166,8 @@ def _print_check(check: DoctorCheckResult) -> None:
 async def _examine_and_store(
     runtime: OpenWorkspace, endpoint: Endpoint, overrides: Mapping[str, Any], *, quiet: bool
 ) -> EndpointDiagnosis:
-    cache = LearnedProfileStore(runtime.sessions)
-    profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     diagnosis: EndpointDiagnosis | None = None
-    async for finding in examine_endpoint(endpoint, profile):
+    async for finding in examine_and_learn(LearnedProfileStore(runtime.sessions), endpoint, overrides):
         match finding:
             case DoctorCheckResult():
                 if not quiet:
@@ -177,10 +175,6 @@ async def _examine_and_store(
             case EndpointDiagnosis():
                 diagnosis = finding
     assert diagnosis is not None, "an examination ends with a diagnosis"
-    # The user's overrides stay in the configuration; don't store them as learned values.
-    without = resolve_profile(endpoint.base_url, endpoint.model, cache=cache)
-    learned = diagnosis.profile.model_copy(update={field: getattr(without, field) for field in overrides})
-    replace_learned_by_diagnosis(cache, endpoint, learned)
     return diagnosis
 
 

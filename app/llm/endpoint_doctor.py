@@ -12,7 +12,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from app.llm.capabilities.profiles import CorrectionStore, find_default_profile, read_learned_fields
+from app.llm.capabilities.profiles import (
+    CorrectionStore,
+    find_default_profile,
+    read_learned_fields,
+    replace_learned_by_diagnosis,
+    resolve_profile,
+)
 from app.llm.client import ModelClient
 from app.llm.failures.failures import redacted_line
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
@@ -325,6 +331,30 @@ async def examine_endpoint(
     if not any(check.name == "streaming" and check.ok for check in checks):
         forgotten["images_supported"] = profile.images_supported
     yield _make_diagnosis(checks, final.model_copy(update=forgotten))
+
+
+async def examine_and_learn(
+    cache: CorrectionStore, endpoint: Endpoint, overrides: Mapping[str, Any]
+) -> AsyncGenerator[DoctorCheckResult | EndpointDiagnosis]:
+    """Examine an endpoint under the user's `[profile]`, like `examine_endpoint`, and store what is learned.
+
+    Raises:
+        InvalidProfileSetting: as `resolve_profile`.
+    """
+    resolve = partial(resolve_profile, endpoint.base_url, endpoint.model, cache=cache)
+
+    def store(found: EndpointProfile) -> None:
+        # The user's overrides stay in the configuration; don't store them as learned values.
+        without = resolve()
+        learned = found.model_copy(update={field: getattr(without, field) for field in overrides})
+        replace_learned_by_diagnosis(cache, endpoint, learned)
+
+    profile = await asyncio.to_thread(resolve, overrides=overrides)
+    async with aclosing(examine_endpoint(endpoint, profile)) as findings:
+        async for finding in findings:
+            if isinstance(finding, EndpointDiagnosis):
+                await asyncio.to_thread(store, finding.profile)
+            yield finding
 
 
 async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:

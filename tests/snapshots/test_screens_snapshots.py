@@ -49,7 +49,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     clock = SimpleNamespace(time=lambda: NOW, monotonic=lambda: NOW)
     for screen in ("sessions_screen", "setup_screens", "report_screens"):
         monkeypatch.setattr(f"app.ui.screens.{screen}.time", clock)
-    monkeypatch.setattr("app.ui.screens.report_screens.examine_endpoint", examined)
+    monkeypatch.setattr("app.llm.endpoint_doctor.examine_endpoint", examined)
     # What this machine allows is not for pictures.
     monkeypatch.setattr(
         "app.ui.screens.report_screens.describe_how_commands_run", lambda means: "run on a layer over the workspace"
@@ -191,7 +191,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     ),
     "wire": lambda app: RequestBodyScreen(PreparedRequest("gpt-oss-120b", EndpointProfile(), PAYLOAD)),
     "doctor": lambda app: EndpointDoctorScreen(
-        app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", SecretStr("key"))
+        app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", SecretStr("key")), {}
     ),
     "trust": lambda app: TrustScreen(
         ConfigToTrust(

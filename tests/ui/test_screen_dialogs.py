@@ -26,6 +26,7 @@ from tests.ui.running_app import Running, running, staged
 from tests.ui.test_input_order import hand_in
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
+from tests.wire.vendors import NOT_THERE
 from widgets.common.key_hints import WrappedKeyHints
 from widgets.review.review_messages import EditProposedFile
 
@@ -241,6 +242,16 @@ async def test_a_keymap_with_conflicting_decision_keys_is_refused(tmp_path: Path
         await run.see("standard keys are in force")
         await run.pilot.press("f9")
         assert type(run.app.screen).__name__ == "Workbench"
+
+
+async def test_doctor_examines_the_wire_of_the_configuration(tmp_path: Path, server: WireServer) -> None:
+    server.always(Turn("ok"))
+    server.wires = {"chat": NOT_THERE, "anthropic": None, "responses": NOT_THERE}
+    async with running(tmp_path, server, wire="anthropic") as run:
+        await run.command("doctor", "EndpointDoctorScreen")
+        await run.until(lambda: "examining" not in run.text, "the end")
+        await run.see("Anthropic messages; ")
+    assert {request.wire for request in server.requests} == {"anthropic"}
 
 
 async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -530,7 +530,8 @@ class SlashCommandRunner:
         settings = self._preferences.settings
         model_origin = "" if self._session.is_demo else describe_model_origin(self._runtime, settings)
         endpoint = make_endpoint(settings, self._runtime.setting_origin, model_origin)
-        if await self._app_context.push_screen(EndpointDoctorScreen(self._runtime, endpoint)):
+        overrides = settings.with_model_tables.profile_overrides
+        if await self._app_context.push_screen(EndpointDoctorScreen(self._runtime, endpoint, overrides)):
             await self._connector.switch_model(self._preferences.settings)
 
     async def _verify(self, _: str) -> None:

@@ -6,7 +6,7 @@ The view of the request marks the program's messages and lists the ladder's deci
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
@@ -24,13 +24,12 @@ from app.conversation.events import Event, LadderMove, TurnStarted
 from app.conversation.payload.compaction_plan import estimate_text_tokens
 from app.git.run_git import GitFailed
 from app.images.image import format_bytes
-from app.llm.capabilities.profiles import replace_learned_by_diagnosis, resolve_profile
 from app.llm.endpoint_doctor import (
     CHECKS,
     DoctorCheckResult,
     EndpointDiagnosis,
     describe_learned_fields,
-    examine_endpoint,
+    examine_and_learn,
 )
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire_registry import PreparedRequest
@@ -72,7 +71,11 @@ _CHECK_TITLES = {
 
 
 class EndpointDoctorScreen(Dialog[bool]):
-    """Examines the endpoint and shows the findings; True if something was learned for the next request."""
+    """Examines the endpoint and shows the findings; True if something was learned for the next request.
+
+    Args:
+        overrides: The user's `[profile]`, with the wire.
+    """
 
     HEADING = "Doctor"
     KEYS = (DialogKey("r", "check again", "again"), DialogKey("escape", "close"))
@@ -87,10 +90,11 @@ class EndpointDoctorScreen(Dialog[bool]):
     }
     """
 
-    def __init__(self, runtime: OpenWorkspace, endpoint: Endpoint) -> None:
+    def __init__(self, runtime: OpenWorkspace, endpoint: Endpoint, overrides: Mapping[str, Any]) -> None:
         super().__init__(classes="-small")
         self._runtime = runtime
         self._endpoint = endpoint
+        self._overrides = overrides
         self._checks: dict[str, DoctorCheckResult] = {}
         self._has_learned = False
 
@@ -117,22 +121,18 @@ class EndpointDoctorScreen(Dialog[bool]):
         summary = self.query_one("#doctor-summary", Static)
         cache = LearnedProfileStore(self._runtime.sessions)
         try:
-            profile = await asyncio.to_thread(
-                resolve_profile, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
-            )
             probe = await self._runtime.sandbox.probe()
             for check in await asyncio.to_thread(lambda: list(check_commands_skills_and_hooks(self._runtime))):
                 self._checks[check.name] = check
             self._checks[_COMMANDS_CHECK] = DoctorCheckResult(
                 _COMMANDS_CHECK, probe.mode is not SandboxMode.IN_PLACE, describe_how_commands_run(probe)
             )
-            async for finding in examine_endpoint(self._endpoint, profile):
+            async for finding in examine_and_learn(cache, self._endpoint, self._overrides):
                 match finding:
                     case DoctorCheckResult():
                         self._checks[finding.name] = finding
                         self._draw_checks(busy=True)
                     case EndpointDiagnosis():
-                        await asyncio.to_thread(replace_learned_by_diagnosis, cache, self._endpoint, finding.profile)
                         self._checks[_LEARNED_CHECK] = await asyncio.to_thread(
                             describe_learned_fields, cache, self._endpoint
                         )
