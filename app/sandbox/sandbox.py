@@ -294,9 +294,13 @@ class Sandbox:
 
         Raises:
             InPlaceCommandAlreadyRunning: A command is running.
-            OSError: The files can't be written.
+            FilesNotRestored: The files can't be written.
         """
-        return self._backup().restore_after_crash(self._path_policy, wait_for_lock=wait_for_lock)
+        guard = self._backup()
+        if not guard.marker_file.exists():
+            return ""
+        with guard.locked(wait=wait_for_lock):
+            return guard.restore_interrupted(self._path_policy)
 
     def _path_policy(self, pending: PendingFiles) -> StagingPathPolicy:
         return StagingPathPolicy(self._workspace, pending)

@@ -277,29 +277,18 @@ class WorkspaceBackup(Struct):
             set_mode(self.root, self._mode)
         return dict(walk_watched_entries(self.root, policy, self._locked, self._ignored, unlock=True))
 
-    def restore_after_crash(
-        self, policy_with: Callable[[PendingFiles], StagingPathPolicy], *, wait_for_lock: bool
-    ) -> str:
-        """Restore the files after a command that was killed together with signoff.
+    def restore_interrupted(self, policy_with: Callable[[PendingFiles], StagingPathPolicy]) -> str:
+        """Restore the files after a command that was killed together with signoff; the lock must be held.
 
         Args:
             policy_with: Makes the `StagingPathPolicy` for the changes that were pending then.
-            wait_for_lock: Wait for a command that is just ending.
 
         Returns:
             A line for the user; empty if there was no such command.
 
         Raises:
-            InPlaceCommandAlreadyRunning: The command is still running.
             FilesNotRestored: The files can't be written.
         """
-        if not self.marker_file.exists():
-            return ""
-        with self.locked(wait=wait_for_lock):
-            return self.restore_interrupted(policy_with)
-
-    def restore_interrupted(self, policy_with: Callable[[PendingFiles], StagingPathPolicy]) -> str:
-        """Do as `restore_after_crash`, while the lock is held."""
         if not self.marker_file.exists():
             return ""
         if not self._load_index():
