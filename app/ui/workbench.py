@@ -124,7 +124,8 @@ class Workbench(Screen[None]):
 
     DEFAULT_CSS = """
     Workbench {
-        PaneSplit { layers: arriving default; }
+        /* Textual orders all widgets inside by these layers; `notice` is one of the review. */
+        PaneSplit { layers: arriving default notice; }
         #front-chat { background: $background; }
         ReviewArea, #front-review { width: 1fr; }
         PaneTabs, ReviewArea, #front-review, #parting { display: none; }
