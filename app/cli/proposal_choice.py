@@ -22,13 +22,12 @@ def parse_hunk_numbers(proposal: Proposal, numbers: str | None) -> set[str] | No
             raise CommandError(f"--hunks takes numbers such as 1,3-5, not {_short(numbers)!r}.", ExitCode.USAGE)
         low = int(first[:_MAX_DIGITS])
         high = int(last[:_MAX_DIGITS]) if dash else low
-        wanted = [number for number in known if low <= number <= high]
         if low not in known or high not in known or low > high:
             raise CommandError(
                 f"{proposal.id} has no hunk {_short(part.strip())}; `signoff show {proposal.id} --hunks` lists them.",
                 ExitCode.USAGE,
             )
-        chosen.update(known[number] for number in wanted)
+        chosen.update(known[number] for number in known if low <= number <= high)
     return chosen
 
 

@@ -23,11 +23,12 @@ def print_or_watch_proposals(runtime: OpenWorkspace, arguments: argparse.Namespa
     found = _find_proposals(runtime, arguments)
     if arguments.json:
         _print_documents(found)
-    elif not found:
+        return ExitCode.DONE
+    if not found:
         above = parent_workspaces_with_pending_proposals(runtime.database, runtime.name)
         from_whom = "" if arguments.origin is None else f" from {arguments.origin}"
         print_line(f"Nothing waits for you here{from_whom}{f', but in {above[0]} (--workspace)' if above else ''}.")
-    for proposal in [] if arguments.json else found:
+    for proposal in found:
         print_line(format_proposal_line(proposal))
         if proposal.state.is_pending:
             if proposal.ignored:

@@ -101,10 +101,11 @@ def print_search_hits(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
     found = runtime.session_search.find(" ".join(arguments.words))
     if arguments.json:
         print_json([SearchHitJson.model_validate(hit) for hit in found])
-    for hit in () if arguments.json else found:
+        return ExitCode.DONE
+    for hit in found:
         text = " ".join(hit.text.split())
         print_line(f"{hit.session}  {format_time(hit.time)}  {hit.kind:8}  {text[:_MAX_HIT_CHARACTERS]}")
-    if not found and not arguments.json:
+    if not found:
         print_line("Nowhere.")
     return ExitCode.DONE
 

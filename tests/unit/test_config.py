@@ -334,11 +334,20 @@ def test_invalid_setting_is_named_as_in_the_file(user: Path) -> None:
         ("mcp = { 'a b' = { command = 'x' } }", "mcp.a b: such a name can't be used."),
         ("models = { '' = {} }", "models.: this is empty."),
         ("gate = 'open'", "gate: input should be 'every-edit' or 'chain'."),
+        ("[models.m]\nreasoning_effort = 'much'", "models.m.reasoning_effort: input should be 'off', "),
+        (
+            "[models.m]\ncontext_window = 10",
+            "models.m.context_window: input should be greater than ",
+        ),
+        ("[models.m]\nprice = { input = 1 }", "models.m.price.output: this is missing."),
+        ("[models.m]\nrequest = { messages = [] }", "models.m.request: messages is signoff's own field"),
+        ("[models.m]\napi_key = 'k'", "there is no setting 'models.m.api_key'; docs/configuration.md"),
+        ("[models.m]\nbase_url = 'http://else'", "there is no setting 'models.m.base_url'; docs/configuration.md"),
     ):
         user.write_text(line)
         with pytest.raises(ConfigError) as refused:
             merged(user_file=user)
-        assert str(refused.value) == f"{user}: {told}"
+        assert str(refused.value).startswith(f"{user}: {told}") and "\n" not in str(refused.value)
 
 
 def test_ordinary_toml_is_read_and_invalid_or_huge_is_refused() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.config.config_tables import PriceTable, matching_model_patterns
-from app.config.settings import ENVIRONMENT, ConfigError, Configuration, Settings, load_configuration
+from app.config.settings import ENVIRONMENT, Configuration, Settings, load_configuration
 from app.git.run_git import run_git
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.runtime.model_connection import ModelNotConfigured, connect_model, make_endpoint
@@ -103,20 +103,6 @@ def test_a_workspaces_tables_wait_for_trust_and_then_add_to_the_users(tmp_path: 
     assert coder.reasoning_effort == "none"
     assert coder.request["metadata"] == "theirs" and coder.request["seed"] == 7
     assert coder.price["qwen3-coder"] == PriceTable(input=1, output=2)
-
-
-def test_an_invalid_model_setting_is_reported_in_one_line(tmp_path: Path) -> None:
-    for line, said in (
-        ('reasoning_effort = "much"', "models.m.reasoning_effort: "),
-        ("context_window = 10", "models.m.context_window: "),
-        ("price = { input = 1 }", "models.m.price.output: this is missing"),
-        ("request = { messages = [] }", "messages is signoff's own"),
-        ('api_key = "k"', "there is no setting 'models.m.api_key'"),
-        ('base_url = "http://else"', "there is no setting 'models.m.base_url'"),
-    ):
-        with pytest.raises(ConfigError) as caught:
-            merged(tmp_path, f"[models.m]\n{line}\n")
-        assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_an_unknown_capability_is_named_and_an_unreadable_file_sets_nothing(
