@@ -271,6 +271,8 @@ class SessionHost:
         self._subscriber = subscriber
         self._unsubscribe: Callable[[], None] = lambda: None
         self.model: ModelClient | None = None
+        self._former_models: list[ModelClient] = []
+        """Models that the running turn may still use."""
         self.session: Session | None = None
         self._demo_server = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -340,14 +342,22 @@ class SessionHost:
         await asyncio.to_thread(self.model.preload_sdk().exception)
 
     async def connect(self, settings: Settings) -> None:
-        """Use another endpoint or model from now on. Raises ModelNotConfigured."""
+        """Use another endpoint or model from the next turn on. Raises ModelNotConfigured."""
         model = connect_model(self.runtime, settings)
         previous, self.model, self.settings = self.model, model, settings
         if self.session is not None:
             record = await asyncio.to_thread(self.runtime.sessions.get, self.session.id)
             self.session.use_model(model, await asyncio.to_thread(make_turn_settings, self.runtime, settings, record))
         if previous is not None:
-            await previous.aclose()
+            self._former_models.append(previous)
+            self._spawn(self._close_former_models())
+
+    async def _close_former_models(self) -> None:
+        """Close the connections of former models once no running turn can use them."""
+        if self.session is not None:
+            await self.session.wait_until_idle()
+        while self._former_models:
+            await self._former_models.pop().aclose()
 
     @property
     def effort(self) -> str:
@@ -397,6 +407,7 @@ class SessionHost:
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._close_session()
+        await self._close_former_models()
         await self.drafts.flush()
         await self.mcp.close()
         if self.model is not None:

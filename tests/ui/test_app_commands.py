@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 from textual.widgets import Input, OptionList
 
+from app.conversation.events import AssistantMessage
 from app.keys.actions import ACTIONS
 from app.storage.sqlite_proposal_store import RECENT
 from app.ui.context.slash_commands import BadArgument
@@ -221,10 +222,15 @@ async def test_escape_interrupts_and_returns_queued_messages(tmp_path: Path, ser
         for command in ("continue", "compact"):
             with pytest.raises(BadArgument, match="The model is at work"):
                 await run.app.controllers.commands.run(command)
+        # Another model or effort does not break the running turn.
+        await run.command("effort low")
+        await run.see("test-model low")
         await run.pilot.press("f4", "escape")
         await run.settled()
         assert run.app.workbench.composer.draft == "and another thing"
         assert await server.last.left()
+        answers = [event for event in run.app.require_session().log.events if isinstance(event, AssistantMessage)]
+        assert [answer.state for answer in answers] == ["interrupted"]
 
 
 async def test_the_setup_screen_comes_first_and_a_failed_demo_is_explained(
@@ -272,7 +278,7 @@ async def test_each_endpoint_remembers_its_model(tmp_path: Path, server: WireSer
             model = str(server.last.body["model"])
             if model == "second" and not settings:
                 await run.submit("/model first")
-                await run.see("From the next request on: first.")
+                await run.see("From the next turn on: first.")
             return model
 
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:

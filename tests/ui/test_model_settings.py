@@ -36,14 +36,14 @@ async def test_each_model_gets_its_settings_below_effort(tmp_path: Path, server:
         await run.say("/look")
         await run.say("one")
         await run.command("model other")
-        await run.see("From the next request on: other.")
+        await run.see("From the next turn on: other.")
         await run.say("two")
         assert run.app.require_session().ports.model.profile.context_window == 16000
         await run.command("effort minimal")
         await run.see("minimal")
         await run.say("three")
         await run.command("model test-model")
-        await run.see("From the next request on: test-model.")
+        await run.see("From the next turn on: test-model.")
         await run.say("four")
         fields = ("model", "reasoning_effort", "top_p", "seed")
         assert [tuple(map(request.body.get, fields)) for request in server.requests] == [

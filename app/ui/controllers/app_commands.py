@@ -436,7 +436,7 @@ class SlashCommandRunner:
     async def _model(self, argument: str) -> None:
         name = await self._connector.change_model(slash_commands.parse_optional_word("model", argument))
         if name:
-            self._app_context.notify(f"From the next request on: {name}.")
+            self._app_context.notify(f"From the next turn on: {name}.")
 
     async def _effort(self, argument: str) -> None:
         from app.config.config_tables import Effort
@@ -451,13 +451,13 @@ class SlashCommandRunner:
             return
         await self._connector.switch_model(settings.with_effort(effort))
         if effort == "off":
-            self._app_context.notify("From the next request on the server chooses how much the model reasons.")
+            self._app_context.notify("From the next turn on the server chooses how much the model reasons.")
         elif self._session.host.effort == "off":
             self._app_context.notify(
                 f"The server has refused {effort}; requests go without it. Run /doctor to ask for it again."
             )
         else:
-            self._app_context.notify(f"From the next request on: reasoning effort {effort}.")
+            self._app_context.notify(f"From the next turn on: reasoning effort {effort}.")
 
     async def _gate(self, argument: str) -> None:
         policy = slash_commands.parse_gate_policy(argument)

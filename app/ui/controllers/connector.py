@@ -87,17 +87,17 @@ class ModelConnector:
         await self._chat.open_session(self._record)
 
     async def switch_model(self, settings: "Settings") -> None:
-        """Use the endpoint and model of these settings from the next request on. Raises ModelNotConfigured."""
+        """Use the endpoint and model of these settings from the next turn on. Raises ModelNotConfigured."""
         await self._session.host.connect(settings)
         self._preferences.apply_for_this_run(**{key: getattr(settings, key) for key in _CONNECTION_SETTINGS})
 
     def reconnect(self, settings: "Settings") -> None:
-        """Use these settings from the next request on, if a session is open."""
+        """Use these settings from the next turn on, if a session is open."""
         if self._session.current is not None:
             self._run_work(partial(self.switch_model, settings))
 
     async def change_model(self, name: str) -> str:
-        """Use another model from the next request on; let the user pick one if `name` is empty.
+        """Use another model from the next turn on; let the user pick one if `name` is empty.
 
         Returns:
             The name of the model; empty if the user picked none.

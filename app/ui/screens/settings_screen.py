@@ -95,7 +95,7 @@ class ModelChooser(Protocol):
     """Lets the user pick a model, and switches the session to it."""
 
     async def switch_model(self, settings: "Settings") -> None:
-        """Use the endpoint and model of these settings from the next request on. Raises ModelNotConfigured."""
+        """Use the endpoint and model of these settings from the next turn on. Raises ModelNotConfigured."""
 
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user choose one of the endpoint's models; return None if they cancel."""
