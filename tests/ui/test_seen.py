@@ -223,8 +223,9 @@ async def test_a_rebase_is_reported_and_its_changes_are_unseen() -> None:
         assert "a.py: re-based since you last saw it here" in app.text()
         await app.change(proposal("P1", second, revision=2), second)
         assert "a.py: re-based since you last saw it here" in app.text(), "until it is decided"
-        await app.change(proposal("P1", second, revision=2, state=ProposalState.APPLIED), second)
-        assert "re-based since" not in app.text(), "nothing would be written any more"
+        for state in (ProposalState.STALE, ProposalState.APPLIED):
+            await app.change(proposal("P1", second, revision=2, state=state), second)
+            assert "re-based since" not in app.text(), "nothing would be written any more"
 
 
 async def test_seen_lines_stay_seen_and_approving_all_or_a_part_asks_about_unseen_lines_alike() -> None:

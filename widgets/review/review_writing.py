@@ -17,7 +17,7 @@ from app.proposals.values.models import FileDiff, Proposal
 from app.review.hunk_lines import diff_side_lines
 from app.review.review_state import ReviewQueueState
 from app.review.unfinished_review import ReviewFeedback, UnsentComment, add_quoted_lines
-from app.review.verdicts import can_ask_model_to_redo_stale_proposal
+from app.review.verdicts import can_ask_model_to_redo_stale_proposal, can_be_approved
 from app.text.quantities import format_count
 from app.tools.base.contract import PermissionRequest
 from widgets.chat.composer_field import DroppedImages
@@ -63,7 +63,7 @@ def notes_above_diff(
     notes = [NoteRow(-1, summarize_size_and_risks(proposal), "plain")] if risk_summary_clauses(proposal) else []
     if description and (summary := attribute_summary_to_author(proposal)):
         notes.append(NoteRow(-1, summary, description, AUTHOR_TEXT_KEY))
-    for path in state.seen_tracker.rebased_files(proposal) if proposal.state.is_pending else ():
+    for path in state.seen_tracker.rebased_files(proposal) if can_be_approved(proposal) else ():
         text = f"{path}: re-based since you last saw it here. Look again at what would be written."
         notes.append(NoteRow(-1, text, "warning"))
     return [*notes, *previous_version_comment_notes(state, proposal)]
