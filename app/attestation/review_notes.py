@@ -212,7 +212,9 @@ class GitNotesSetup:
     def __init__(self, borrowed: BorrowedRepository, remote: str) -> None:
         if remote and remote not in remote_names(borrowed):
             raise GitFailed(f"There is no remote {remote} here.")
-        self._config = borrowed.git_common_dir / "config"
+        # In a linked worktree its path has `..` in it.
+        common_dir = borrowed.git_common_dir.resolve()
+        self._config = common_dir / "config"
         wanted = [("notes.rewriteref", "refs/notes/signoff")]
         if remote:
             wanted.append((f"remote.{remote}.fetch", f"+{REVIEWS}:refs/notes/{remote}/signoff-reviews"))
@@ -222,7 +224,7 @@ class GitNotesSetup:
             wanted.append((f"remote.{remote}.push", REVIEWS))
         self._settings = [(key, value) for key, value in wanted if value not in borrowed.settings.get(key, ())]
         folder = borrowed.setting("core.hookspath")
-        hooks = borrowed.top / Path(folder).expanduser() if folder else borrowed.git_common_dir / "hooks"
+        hooks = borrowed.top / Path(folder).expanduser() if folder else common_dir / "hooks"
         self._hook = hooks / "post-commit"
 
     def missing_changes(self) -> list[GitSetupFileChange]:
@@ -242,11 +244,12 @@ class GitNotesSetup:
         if _HOOK_COMMAND not in hook:
             if hook and not hook.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env sh", "#!/usr/bin/env bash")):
                 raise GitFailed(f"{self._hook} is no shell script; have it run `{_HOOK_COMMAND}` yourself.")
-            found.append(
-                GitSetupFileChange(
-                    self._hook, hook, (hook.rstrip("\n") + "\n" if hook else "#!/bin/sh\n") + _HOOK_TEXT
-                )
-            )
+            if hook and not os.access(self._hook, os.X_OK):
+                raise GitFailed(f"{self._hook} is not executable, so git does not run it; allow that, or remove it.")
+            # At the beginning, because the user's hook may end with `exit` or `exec`.
+            first, _, rest = hook.partition("\n")
+            text = f"{first or '#!/bin/sh'}\n{_HOOK_TEXT}{rest}"
+            found.append(GitSetupFileChange(self._hook, hook, text))
         return found
 
     def write_changes(self) -> None:

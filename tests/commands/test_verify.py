@@ -660,7 +660,10 @@ def test_setup_lets_git_push_the_notes(project: Project, tmp_path: Path, monkeyp
     assert hook.read_text() == "#!/usr/bin/python3\n"
     server = project.clone("server.git", "--bare")
     project.git("remote", "add", "origin", str(server))
-    hook.write_text("#!/bin/sh\ntouch .git/mine\n")
+    hook.write_text("#!/bin/sh\ntouch .git/mine\nexit 0\n")
+    hook.chmod(0o644)
+    assert "is not executable" in exits(3, "notes", "--install", "--yes")
+    hook.chmod(0o755)
     said = exits(0, "notes", "--install")
     assert "+signoff notes --if-reviewed || true" in said
     assert "Nothing is written yet" in said
