@@ -9,12 +9,12 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.cli.main import main
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState
 from app.review.unfinished_review import UnsentComment, quote_lines
 from app.runtime.git_proposals import stage_commits_or_pull_request, stage_worktree_changes
 from app.runtime.open_workspace import open_workspace
+from tests.commands.test_verify import exits
 from tests.unit.proposals.repositories import git
 
 
@@ -114,14 +114,13 @@ def review(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.M
     made.runtime.close()
 
 
-def exported(review: Review, form: str, capsys: pytest.CaptureFixture[str], *options: str) -> Any:
-    words = ["export", "P1", "--review", "--format", form, "--workspace", str(review.root), *options]
-    assert main(words) == 0
-    return json.loads(capsys.readouterr().out)
+def exported(review: Review, form: str, *options: str) -> Any:
+    words = ("export", "P1", "--review", "--format", form, "--workspace", str(review.root), *options)
+    return json.loads(exits(0, *words))
 
 
-def github(review: Review, capsys: pytest.CaptureFixture[str], *options: str) -> GithubReview:
-    made = GithubReview.model_validate(exported(review, "github", capsys, *options))
+def github(review: Review, *options: str) -> GithubReview:
+    made = GithubReview.model_validate(exported(review, "github", *options))
     shown = visible(review)
     for one in made.comments:
         lines = range(one.start_line or one.line, one.line + 1)
@@ -131,8 +130,8 @@ def github(review: Review, capsys: pytest.CaptureFixture[str], *options: str) ->
     return made
 
 
-def gitlab(review: Review, capsys: pytest.CaptureFixture[str], *options: str) -> list[GitlabDiscussion]:
-    return [GitlabDiscussion.model_validate(one) for one in exported(review, "gitlab", capsys, *options)]
+def gitlab(review: Review, *options: str) -> list[GitlabDiscussion]:
+    return [GitlabDiscussion.model_validate(one) for one in exported(review, "gitlab", *options)]
 
 
 def visible(review: Review) -> dict[str, set[tuple[str, int]]]:
@@ -180,7 +179,7 @@ def applied_by_gitlab(made: list[GitlabDiscussion], lines: list[str]) -> list[st
     return lines
 
 
-def test_comments_are_on_the_lines_that_the_forge_shows(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_comments_are_on_the_lines_that_the_forge_shows(review: Review) -> None:
     comments = [
         review.comment("first", "new", 2),
         review.comment("added", "new", 6),
@@ -191,7 +190,7 @@ def test_comments_are_on_the_lines_that_the_forge_shows(review: Review, capsys: 
         review.comment("Look here", "new", 32),
     ]
     review.runtime.service.deny("P1", feedback="Not yet.", comments=comments)
-    made = github(review, capsys)
+    made = github(review)
     assert made.commit_id == review.head and made.event == "COMMENT"
     assert [(one.path, one.line, one.side, one.body) for one in made.comments] == [
         ("a.txt", 2, "RIGHT", "first"),
@@ -203,7 +202,7 @@ def test_comments_are_on_the_lines_that_the_forge_shows(review: Review, capsys: 
     ]
     assert made.body.startswith("Not yet.") and "`a.txt:32`" in made.body and "Look here" in made.body
     base = git(review.repository, "rev-parse", "main").decode().strip()
-    places = [one.position for one in gitlab(review, capsys)]
+    places = [one.position for one in gitlab(review)]
     assert places.count(None) == 2, "the feedback and the comment outside of the diff"
     found = [place for place in places if place]
     lines = [(2, 2), (None, 6), (7, 8), (22, None), (None, 55), (None, 2)]
@@ -229,25 +228,21 @@ EDITED = [line.replace("forty-one", "41, as I want it") for line in HEAD if line
     ],
     ids=["several", "inserted", "longer", "backquotes", "removed", "blank lines", "context", "restored"],
 )
-def test_applying_all_suggestions_gives_the_edited_text(
-    review: Review, capsys: pytest.CaptureFixture[str], wanted: list[str]
-) -> None:
+def test_applying_all_suggestions_gives_the_edited_text(review: Review, wanted: list[str]) -> None:
     review.edit(wanted)
-    assert applied_by_github(github(review, capsys), HEAD) == wanted
-    assert applied_by_gitlab(gitlab(review, capsys), HEAD) == wanted
+    assert applied_by_github(github(review), HEAD) == wanted
+    assert applied_by_gitlab(gitlab(review), HEAD) == wanted
     review.runtime.service.approve("P1")
-    assert applied_by_github(github(review, capsys), HEAD) == wanted
+    assert applied_by_github(github(review), HEAD) == wanted
 
 
-def test_an_edit_outside_the_diff_is_in_the_review_body(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_edit_outside_the_diff_is_in_the_review_body(review: Review) -> None:
     review.edit([*HEAD[:30], "elsewhere", *HEAD[31:]])
-    made = github(review, capsys)
+    made = github(review)
     assert not made.comments and "`a.txt:31`" in made.body and f"-{HEAD[30]}\n+elsewhere" in made.body
 
 
-def test_files_changed_in_the_workspace_are_no_suggestions(
-    review: Review, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_changed_in_the_workspace_are_no_suggestions(review: Review) -> None:
     moved = [*BASE[:10], "moved on", *BASE[10:59], "the end"]
     (review.root / "a.txt").write_text("".join(f"{line}\n" for line in moved))
     review.runtime.service.rebase_pending(["a.txt"])
@@ -255,7 +250,7 @@ def test_files_changed_in_the_workspace_are_no_suggestions(
     now = next(one for one in review.runtime.service.file_diffs("P1") if one.change.path == "a.txt")
     assert "moved on" in now.new
     review.edit([line if line != "forty-one" else "41" for line in now.new])
-    made = github(review, capsys)
+    made = github(review)
     assert [(one.line, one.body.splitlines()[-2]) for one in made.comments if "suggestion" in one.body] == [
         (HEAD.index("forty-one") + 1, "41")
     ]
@@ -263,17 +258,15 @@ def test_files_changed_in_the_workspace_are_no_suggestions(
     assert [one.line for one in made.comments if one.body == "41"] == [HEAD.index("forty-one") + 1]
 
 
-def test_comments_after_an_edit_stay_on_their_lines(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_comments_after_an_edit_stay_on_their_lines(review: Review) -> None:
     review.edit([*HEAD[:4], "my line", "another", "five", *HEAD[5:]])
     at = HEAD.index("forty-one") + 3
     review.runtime.service.deny("P1", comments=[review.comment("why 41", "new", at)])
-    words = [one for one in github(review, capsys).comments if one.body == "why 41"]
+    words = [one for one in github(review).comments if one.body == "why 41"]
     assert [one.line for one in words] == [HEAD.index("forty-one") + 1]
 
 
-def test_denied_hunks_have_the_feedback_and_are_no_suggestions(
-    review: Review, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_denied_hunks_have_the_feedback_and_are_no_suggestions(review: Review) -> None:
     service = review.runtime.service
     hunks = service.get("P1").files[0].hunks
     assert [one.path for one in service.get("P1").files] == ["a.txt", "added.txt"] and len(hunks) == 4
@@ -281,7 +274,7 @@ def test_denied_hunks_have_the_feedback_and_are_no_suggestions(
     service.deny("P1", [hunks[1].id], feedback="These were needed.")
     review.edit([*BASE[:40], "41, as I want it", *BASE[41:55], "new", *BASE[55:]])
     service.approve("P1")
-    made = github(review, capsys)
+    made = github(review)
     said = {one.body: (one.start_line, one.line, one.side) for one in made.comments}
     assert said["Keep line 5."] == (5, 6, "RIGHT")
     assert said["These were needed."] == (21, 22, "LEFT")
@@ -290,32 +283,32 @@ def test_denied_hunks_have_the_feedback_and_are_no_suggestions(
 
 
 @pytest.mark.parametrize("review", [{"end": "\r\n"}], indirect=True)
-def test_line_ends_of_a_crlf_file_are_left_to_the_forge(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_line_ends_of_a_crlf_file_are_left_to_the_forge(review: Review) -> None:
     review.edit(EDITED)
     review.runtime.service.approve("P1", comments=[review.comment("here", "new", 5)])
-    made = github(review, capsys)
+    made = github(review)
     assert applied_by_github(made, HEAD) == EDITED and not any("\r" in one.body for one in made.comments)
     assert [one.line for one in made.comments if one.body == "here"] == [5]
 
 
 @pytest.mark.parametrize("review", [{"folder": "inner/part"}], indirect=True)
-def test_paths_are_those_of_the_repository(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paths_are_those_of_the_repository(review: Review) -> None:
     review.runtime.service.deny("P1", comments=[review.comment("here", "new", 6)])
-    assert [one.path for one in github(review, capsys).comments] == ["inner/part/a.txt"]
+    assert [one.path for one in github(review).comments] == ["inner/part/a.txt"]
 
 
-def test_unknown_commits_require_options(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_commits_require_options(review: Review) -> None:
     words = ("export", "P1", "--review", "--format", "github", "--workspace", str(review.root))
     git(review.repository, "checkout", "--quiet", "feature")
-    assert main(words) == 3 and "--base" in capsys.readouterr().err
-    assert main((*words, "--base", "main")) == 0 and json.loads(capsys.readouterr().out)["commit_id"] == review.head
-    assert main((*words, "--head", "deadbeef")) == 3 and "fetch" in capsys.readouterr().err
+    assert "--base" in exits(3, *words)
+    assert json.loads(exits(0, *words, "--base", "main"))["commit_id"] == review.head
+    assert "fetch" in exits(3, *words, "--head", "deadbeef")
     git(review.repository, "checkout", "--quiet", "main")
     review.runtime.service.approve("P1")
     assert all(one.state is HunkState.APPLIED for one in review.runtime.service.get("P1").files)
-    assert github(review, capsys).comments == [] and gitlab(review, capsys) == []
+    assert github(review).comments == [] and gitlab(review) == []
     (review.root / "a.txt").write_text("other\n")
     stage_worktree_changes(review.runtime, (), "")
     words = ("export", "P2", *words[2:])
-    assert main(words) == 3 and "--head" in capsys.readouterr().err
-    assert main(("export", "latest", "--format", "gitlab", "--workspace", str(review.root))) == 2
+    assert "--head" in exits(3, *words)
+    exits(2, "export", "latest", "--format", "gitlab", "--workspace", str(review.root))
