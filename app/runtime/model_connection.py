@@ -5,7 +5,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import date
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -183,32 +183,35 @@ def create_or_resume_session(
     claim = SessionLock(runtime.dirs.session_lock(record.id))
     # Lock the session before reading it, so that no other process starts a turn in between.
     claim.acquire()
-    events = runtime.sessions.events(record.id)
-    runtime.skills = load_skills(runtime)
-    ports = SessionPorts(
-        sink=SessionEventStoreOnThread(runtime.sessions, record.id),
-        other_sessions=OtherSessionLogWriter(runtime),
-        claim=claim,
-        service=runtime.service,
-        tools=make_standard_tools(lambda: runtime.sandbox, source, runtime.skills),
-        workspace=runtime.workspace,
-        model=model,
-        check_unread_limit=runtime.check_unread_limit,
-        commit=make_commit_function(runtime, settings),
-        run_checks=DraftCheckRunner(
-            lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_versions_to_check
-        ),
-        tree_id=runtime.tree_id,
-        read_image=runtime.proposals.read_blob,
-        save_images=runtime.proposals.put_blobs,
-        allowed_forms=runtime.allowed_commands if attended else None,
-        side_questions=runtime.sessions.side_questions,
-    )
-    session = Session(record.id, ports, make_turn_settings(runtime, settings, record, notify), events)
-    session.subscribe(partial(_note_permission_request, session, claim))
-    if runtime.trace_file is not None:
-        session.subscribe(runtime.trace_file)
-    return session
+    with ExitStack() as on_error:
+        on_error.callback(claim.release)
+        events = runtime.sessions.events(record.id)
+        runtime.skills = load_skills(runtime)
+        ports = SessionPorts(
+            sink=SessionEventStoreOnThread(runtime.sessions, record.id),
+            other_sessions=OtherSessionLogWriter(runtime),
+            claim=claim,
+            service=runtime.service,
+            tools=make_standard_tools(lambda: runtime.sandbox, source, runtime.skills),
+            workspace=runtime.workspace,
+            model=model,
+            check_unread_limit=runtime.check_unread_limit,
+            commit=make_commit_function(runtime, settings),
+            run_checks=DraftCheckRunner(
+                lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_versions_to_check
+            ),
+            tree_id=runtime.tree_id,
+            read_image=runtime.proposals.read_blob,
+            save_images=runtime.proposals.put_blobs,
+            allowed_forms=runtime.allowed_commands if attended else None,
+            side_questions=runtime.sessions.side_questions,
+        )
+        session = Session(record.id, ports, make_turn_settings(runtime, settings, record, notify), events)
+        session.subscribe(partial(_note_permission_request, session, claim))
+        if runtime.trace_file is not None:
+            session.subscribe(runtime.trace_file)
+        on_error.pop_all()
+        return session
 
 
 def _note_permission_request(session: Session, claim: SessionLock, update: Update) -> None:

@@ -24,6 +24,7 @@ from app.runtime.model_connection import (
     LearnedProfileStore,
     OtherSessionLogWriter,
     SessionEventStoreOnThread,
+    create_or_resume_session,
     make_commit_function,
     read_picked_model,
     save_picked_model,
@@ -33,6 +34,7 @@ from app.runtime.review_report import describe_recorded_decision, side_answer_he
 from app.runtime.session_host import SessionHost
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
+from app.storage.process_coordination import is_session_open
 from app.storage.record_store import DecisionFeedback, RecordedDecisionOrEdit
 from app.tools.tool_registry import AdditionalTools
 from app.ui.context.current_session import UpdateBuffer
@@ -50,6 +52,16 @@ def runtime(root: Path) -> Iterator[OpenWorkspace]:
     opened = open_workspace(root, {}, {})
     yield opened
     opened.close()
+
+
+def test_a_session_that_cannot_be_read_is_not_left_open(runtime: OpenWorkspace) -> None:
+    record = runtime.sessions.create(model="m")
+    with runtime.database.transaction() as connection:
+        connection.execute("ALTER TABLE events RENAME TO lost")
+    model: Any = None
+    with pytest.raises(StorageError):
+        create_or_resume_session(runtime, model, record)
+    assert not is_session_open(runtime.dirs.session_lock(record.id))
 
 
 def test_a_folder_for_state_that_cannot_be_used_is_named(root: Path) -> None:
