@@ -247,6 +247,7 @@ def test_a_patch_that_does_not_apply_exits_with_3(signoff: Run) -> None:
 
 
 def test_invalid_configurations_are_named(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+    assert "$SIGNOFF_GATE: gate: " in refused(signoff("proposals", SIGNOFF_GATE="open"), 2)
     (workspace / ".signoff.toml").write_text("modle = 'x'\n")
     assert "modle" in refused(signoff("proposals"), 2)
     (workspace / ".signoff.toml").unlink()
