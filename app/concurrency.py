@@ -87,7 +87,7 @@ class IdleTrackingSelector(selectors.DefaultSelector):
 _Result = TypeVar("_Result")
 
 
-class Interrupted(Exception):
+class WaitInterrupted(Exception):
     """A wait ended early: the user stopped it, or another awaited event came first."""
 
 
@@ -117,11 +117,11 @@ class Interrupter:
             until: Returns a second coroutine; when it ends, the wait ends as if the user had stopped.
 
         Raises:
-            Interrupted: the wait ended before `work` was done; its result is discarded.
+            WaitInterrupted: the wait ended before `work` was done; its result is discarded.
         """
         if self.is_stopped:
             work.close()
-            raise Interrupted
+            raise WaitInterrupted
         task = asyncio.ensure_future(work)
         interrupting_tasks: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._stop_requested.wait())}
         if until is not None:
@@ -129,7 +129,7 @@ class Interrupter:
         try:
             await asyncio.wait({task, *interrupting_tasks}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise Interrupted
+                raise WaitInterrupted
             return task.result()
         finally:
             for interrupting_task in interrupting_tasks:

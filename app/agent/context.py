@@ -26,7 +26,7 @@ from app.conversation.payload.compaction_plan import (
     make_summary_payload,
     plan_next_compaction_step,
 )
-from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
+from app.conversation.payload.projection import CachedPayloadBuilder, PayloadInputs, project
 from app.copies import replace
 from app.images.image import join_quoted_names
 from app.llm.failures.request_errors import RequestError
@@ -65,7 +65,7 @@ class ContextCompactor:
         self._log = log
         self._meter = log.attach(CalibratedTokenEstimator())
         self._token_count = log.attach(ContextTokenEstimate(self._meter))
-        self.project = CachedProjection().project
+        self.project = CachedPayloadBuilder().project
         """Return the payload of the next request; pass it the events of this session's log only."""
 
     @property
@@ -91,7 +91,7 @@ class ContextCompactor:
             Whether anything was left out of later requests.
 
         Raises:
-            Interrupted: the user stopped the turn while the model wrote the summary.
+            WaitInterrupted: the user stopped the turn while the model wrote the summary.
         """
         events, profile = self._log.events_with_audience(), model.profile
         used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, inputs)))

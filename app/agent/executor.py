@@ -17,7 +17,7 @@ from app.agent.gate import ToolCallGate
 from app.agent.limits import TurnBudget
 from app.agent.ports import SessionPorts, TurnSettings
 from app.agent.updates import CommandOutputStreamed, PhaseChanged, ProposalsChanged, SessionPhase, Update
-from app.concurrency import Interrupted, Interrupter
+from app.concurrency import Interrupter, WaitInterrupted
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -324,7 +324,7 @@ class Executor:
             return tool
         try:
             tool = await interrupter.wait_for(self.tools.find_late_tool(call.name, self._publish_waiting))
-        except Interrupted:
+        except WaitInterrupted:
             await self._record_result(batch, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return None
         except ToolError as error:
@@ -362,7 +362,7 @@ class Executor:
             # An edit is quick and works on a thread that cannot be stopped half-way: let it finish.
             until = partial(batch.budget.wait_for_time_limit, lambda: watch.waiting_seconds)
             output = await (work if tool.kind == "edit" else interrupter.wait_for(work, until))
-        except Interrupted:
+        except WaitInterrupted:
             text, summary = (
                 (ABORTED_DURING, "interrupted") if start.recorded else (ABORTED_BEFORE, "not run: interrupted")
             )

@@ -24,7 +24,7 @@ from app.conversation.log import EventLog
 from app.conversation.proposal_reports import PendingAndDeniedProposals, format_file_stats
 from app.copies import replace
 from app.proposals.proposal_service import ProposalService
-from app.proposals.text.line_comparison import LineSpan
+from app.proposals.text.line_comparison import LineRange
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.text.quantities import join_first
@@ -42,7 +42,7 @@ class FileChangedSinceRead(Struct, frozen=True):
 
     version: str
     """SHA-256 (hex) of the content that a read would return; empty if the file does not exist any more."""
-    spans: Sequence[LineSpan] = ()
+    spans: Sequence[LineRange] = ()
     """The lines of the file that the model has not seen, if they could be determined."""
 
 
@@ -245,7 +245,7 @@ def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervent
     )
 
 
-def rerun_replaced_proposal_note(proposal: str, paths: Iterable[str]) -> Intervention:
+def command_rerun_note(proposal: str, paths: Iterable[str]) -> Intervention:
     """Return a note that the user ran a proposal's command again and the new result replaced the old one."""
     return Intervention(
         kind=InterventionKind.FACT,
@@ -276,14 +276,14 @@ def _describe_pending(proposal: Proposal) -> str:
     return f"- {proposal.id}{notes.get(proposal.state, '')}: {proposal.summary or 'no summary'} [{files}]{reason}"
 
 
-def _describe_changed_file(path: str, spans: Sequence[LineSpan]) -> str:
+def _describe_changed_file(path: str, spans: Sequence[LineRange]) -> str:
     """Return e.g. `a.py (different now: lines 3-5, line 40, lines gone after line 77)`; numbered as in a read."""
     if not spans:
         return path
     return f"{path} (different now: {join_first([_describe_span(span) for span in spans], _MAX_PLACES_NAMED)})"
 
 
-def _describe_span(span: LineSpan) -> str:
+def _describe_span(span: LineRange) -> str:
     if span.start == span.end:
         return f"lines gone after line {span.start}" if span.start else "lines gone at the top"
     if span.end == span.start + 1:

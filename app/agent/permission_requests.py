@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from app.agent.updates import PermissionRequested, PermissionResolved, SessionFailed, Update
-from app.concurrency import Interrupted
+from app.concurrency import WaitInterrupted
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
 from app.copies import replace
@@ -105,7 +105,7 @@ class PermissionRequestService:
         """Wait for the user's answer, unless an earlier permission covers the request.
 
         Raises:
-            Interrupted: the turn ended before the user answered.
+            WaitInterrupted: the turn ended before the user answered.
         """
         if earlier_permission := await self._describe_earlier_permission(permission_request):
             return PermissionAnswer(allowed=True, unasked=earlier_permission)
@@ -145,10 +145,10 @@ class PermissionRequestService:
             waiting.answer.set_result(replace(answer, feedback=""))
 
     def withdraw_all(self) -> None:
-        """Withdraw all open requests because the turn ended; `ask` raises `Interrupted`."""
+        """Withdraw all open requests because the turn ended; `ask` raises `WaitInterrupted`."""
         for waiting in self._open_requests.values():
             if not waiting.answer.done():
-                waiting.answer.set_exception(Interrupted())
+                waiting.answer.set_exception(WaitInterrupted())
 
 
 def _denial_event(waiting: _OpenRequest, feedback: str) -> CallDenied:

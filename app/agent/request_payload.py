@@ -25,7 +25,7 @@ from app.conversation.payload.projection import PayloadInputs
 from app.images.image import Image, indexes_over_request_limits, join_quoted_names
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
-from app.llm.wires.wire_registry import PreparedRequest
+from app.llm.wires.wire_registry import RequestInputs
 from app.tools.tool_registry import ToolSet
 
 
@@ -62,7 +62,7 @@ class NextRequestImagesFold:
             image
             for number, images in reversed(self._images.items())
             for image in reversed(images)
-            if not image_unsent_reason(image, profile, of_tool=number in self._tool_event_ids)
+            if not image_unsent_reason(image, profile, from_tool=number in self._tool_event_ids)
         ]
         excess = set(indexes_over_request_limits(newest_first))
         wanted = {image.sha256 for position, image in enumerate(newest_first) if position not in excess}
@@ -97,7 +97,7 @@ class RequestPayloadBuilder:
     """
 
     def __init__(
-        self, make: Callable[[EndpointProfile], Payload], model: str, sent: Callable[[PreparedRequest], None]
+        self, make: Callable[[EndpointProfile], Payload], model: str, sent: Callable[[RequestInputs], None]
     ) -> None:
         self._build_payload = make
         self._model = model
@@ -113,7 +113,7 @@ class RequestPayloadBuilder:
     def build_for_sending(self, profile: EndpointProfile) -> Payload:
         """Return the payload for a profile and report it to `sent`."""
         payload = self.payload(profile)
-        self._on_sent(PreparedRequest(self._model, profile, payload))
+        self._on_sent(RequestInputs(self._model, profile, payload))
         return payload
 
 
@@ -124,7 +124,7 @@ class RequestFactory:
         self._tools = tools
         self._images = images
         self._system_prompt = system_prompt
-        self.last_sent: PreparedRequest | None = None
+        self.last_sent: RequestInputs | None = None
 
     async def payload_inputs(self, model: ModelPort, *, closing: bool = False) -> PayloadInputs:
         """Return all inputs of a payload except the log and the profile."""
@@ -141,5 +141,5 @@ class RequestFactory:
         """Return the request whose payload `make` builds for a profile; `make` is pure and runs on a thread."""
         return RequestPayloadBuilder(make, model, self._remember_request)
 
-    def _remember_request(self, request: PreparedRequest) -> None:
+    def _remember_request(self, request: RequestInputs) -> None:
         self.last_sent = request

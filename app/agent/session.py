@@ -43,9 +43,9 @@ from app.conversation.events import (
     Event,
     HistoryCompacted,
     MessageQueued,
+    MessagesDequeued,
     ProposalDecided,
     Question,
-    QueueTaken,
     SideAnswer,
     UserNotice,
 )
@@ -73,7 +73,7 @@ class EventPublishingFold:
     def apply(self, event: Event) -> None:
         self._publish(EventRecorded(event))
         self.publish_gate_change()
-        if isinstance(event, MessageQueued | QueueTaken):
+        if isinstance(event, MessageQueued | MessagesDequeued):
             self._publish(QueueChanged(self._queue()))
 
     def publish_gate_change(self) -> None:

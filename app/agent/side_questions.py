@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from app.agent.ports import ModelPort, SessionPorts
 from app.agent.request_payload import RequestFactory
 from app.agent.updates import SessionFailed, SideAnswerDiscarded, SideAnswerStreamed, Update
-from app.concurrency import Interrupted, Interrupter
+from app.concurrency import Interrupter, WaitInterrupted
 from app.conversation.events import (
     AssistantMessage,
     ContentPruned,
@@ -423,7 +423,7 @@ class SideQuestionService:
                     await open_question.interrupter.wait_for(
                         self._receive(question, request, open_question, isolated_model, tight=True)
                     )
-        except Interrupted:
+        except WaitInterrupted:
             return self._make_side_answer(question, open_question, "interrupted")
         except RequestError as error:
             if error.kind is FailureKind.TOOL_USE_FAILED:

@@ -41,7 +41,7 @@ from app.agent.updates import (
     TextStreamed,
     Update,
 )
-from app.concurrency import Interrupted, Interrupter
+from app.concurrency import Interrupter, WaitInterrupted
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -189,7 +189,7 @@ class Turn:
         """Return the budget of the turn; with a cost limit, look up the price of the model."""
         limits, price = self._settings().limits, None
         if limits.max_cost is not None:
-            with contextlib.suppress(Interrupted):
+            with contextlib.suppress(WaitInterrupted):
                 price = await self._interrupter.wait_for(self._model.find_price())
             inputs, events = await self._requests.payload_inputs(self._model), self._log.events_with_audience()
             self._first_request_tokens = await asyncio.to_thread(
@@ -223,7 +223,7 @@ class Turn:
 
         notice_timer = asyncio.get_running_loop().call_later(_NOTICE_DELAY_SECONDS, publish_waiting)
         try:
-            with contextlib.suppress(Interrupted):
+            with contextlib.suppress(WaitInterrupted):
                 await self._interrupter.wait_for(self._tools.reload(self._model.profile.context_window))
         finally:
             notice_timer.cancel()
@@ -278,7 +278,7 @@ class Turn:
         forced = by_hand or bool(self._state.failure) or self._state.last is LastStepKind.NO_ROOM
         self._compaction_tried = True
         inputs = await self._requests.payload_inputs(self._model)
-        with contextlib.suppress(Interrupted):
+        with contextlib.suppress(WaitInterrupted):
             return await self._context.make_room(self._model, inputs, self._interrupter, forced=forced)
         return False
 
@@ -292,7 +292,7 @@ class Turn:
         try:
             until = budget.wait_for_time_limit if budget is not None else lambda: self._wait_for_stall(received)
             await self._interrupter.wait_for(self._receive(request.build_for_sending, received, budget), until=until)
-        except Interrupted:
+        except WaitInterrupted:
             cut = not closing and not self._interrupter.is_stopped
             await self._record_message(
                 self._partial_message("truncated" if cut else "interrupted", received, started), received
@@ -346,7 +346,7 @@ class Turn:
         """Receive the response and publish its updates. Write no event: this may be cancelled at any point.
 
         Raises:
-            Interrupted: the response has become longer than the cost limit allows.
+            WaitInterrupted: the response has become longer than the cost limit allows.
         """
         closing = budget is None
         async with contextlib.aclosing(self._model.stream(build, closing=closing)) as updates:
@@ -393,7 +393,7 @@ class Turn:
                     received.completed = update
                     return
             if budget is not None and not budget.allows_output(received.size + sum(received.calls.values())):
-                raise Interrupted
+                raise WaitInterrupted
 
     async def _wait_for_stall(self, received: _PartialResponse) -> None:
         """Return once the user has sent the next message and the closing response has stalled.

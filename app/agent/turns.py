@@ -15,9 +15,9 @@ from app.conversation.events import (
     CommandInvocation,
     Event,
     MessageQueued,
+    MessagesDequeued,
     ProposalDecided,
     Question,
-    QueueTaken,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -48,7 +48,7 @@ class MessageQueue:
             UserMessage(text=message.text, command=message.command, images=message.images)
             for message in queued.values()
         )
-        return (QueueTaken(messages=tuple(queued)), *messages)
+        return (MessagesDequeued(messages=tuple(queued)), *messages)
 
     def take_back(self) -> tuple[str, ...]:
         """Remove all messages from the queue and return their texts to the user."""
@@ -56,15 +56,15 @@ class MessageQueue:
         self._withdrawn.update(self._queued)
         return texts
 
-    def withdrawal_event(self) -> QueueTaken | None:
+    def withdrawal_event(self) -> MessagesDequeued | None:
         """Return the event that records the removal by `take_back`; None if there is nothing to record."""
-        return QueueTaken(messages=tuple(sorted(self._withdrawn))) if self._withdrawn else None
+        return MessagesDequeued(messages=tuple(sorted(self._withdrawn))) if self._withdrawn else None
 
     def apply(self, event: Event) -> None:
         match event:
             case MessageQueued():
                 self._queued[event.id] = event
-            case QueueTaken():
+            case MessagesDequeued():
                 for number in event.messages:
                     self._queued.pop(number, None)
                     self._withdrawn.discard(number)

@@ -535,12 +535,12 @@ def verify_range(
         return RangeVerification(base, tip, source, commits, verifier.refused)
 
 
-def parse_commit_range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
+def parse_commit_range(borrowed: BorrowedRepository, revision_range: str) -> tuple[str, str]:
     """Return the commit before a range, empty if there is none, and its last commit. Raises GitFailed."""
-    if not words:
+    if not revision_range:
         upstream = borrowed.resolve_object_id("HEAD@{upstream}")
-        words = f"{upstream}..HEAD" if upstream else "HEAD"
-    first, dots, last = words.partition("..")
+        revision_range = f"{upstream}..HEAD" if upstream else "HEAD"
+    first, dots, last = revision_range.partition("..")
     last = last.removeprefix(".")
     tip = borrowed.resolve_object_id((last or "HEAD") if dots else first)
     if not tip:

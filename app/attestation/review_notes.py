@@ -2,7 +2,7 @@
 
 In `refs/notes/signoff-reviews` an envelope is the note of its own blob id. The ids of envelopes, one per line, are
 the notes of digests: of the versions before and after a review, and of its hunks. This layout lets git's strategy
-`cat_sort_uniq` merge the notes of two people, and a verifier reads only the notes of its commits. `GitNotesSetup`
+`cat_sort_uniq` merge the notes of two people, and a verifier reads only the notes of its commits. `GitNotesInstaller`
 configures a repository to fetch, push and write the notes.
 """
 
@@ -199,7 +199,7 @@ class GitSetupFileChange(Struct, frozen=True):
     after: str
 
 
-class GitNotesSetup:
+class GitNotesInstaller:
     """Finds and writes missing git settings and hooks for signed reviews; only `write_changes` changes files.
 
     Args:

@@ -179,7 +179,7 @@ class ProposalCheckResult:
     stale: str = ""
     """Why the result does not apply to the content after an approval: `before b.py changed`; empty if it does."""
     hunks: Mapping[str, tuple[CheckedHunkLineRange, ...]] = field(default_factory=dict, compare=False, repr=False)
-    """`VersionsToCheck.hunks` of the versions that were checked."""
+    """`FilesBeforeAndAfter.hunks` of the versions that were checked."""
 
     @property
     def is_current(self) -> bool:

@@ -27,10 +27,10 @@ from app.automation.workspace_tree import WorkspaceTree, WorkspaceTreeReader
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.copies import replace
-from app.proposals.decide.workspace_versions import VersionsToCheck
+from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
-from app.sandbox.process import ProcessResult, StartFailed, run_shielded
+from app.sandbox.process import ProcessExit, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
 from app.text.quantities import format_count
 from app.tools.command.command_result import HeadAndTailBuffer, PlainTextDecoder
@@ -120,7 +120,7 @@ async def run_check(
     return _make_outcome(ended, kept.text(), root)
 
 
-def _make_outcome(ended: ProcessResult, output: str, root: Path) -> CheckRunResult:
+def _make_outcome(ended: ProcessExit, output: str, root: Path) -> CheckRunResult:
     if ended.limit:
         return CheckRunResult(CheckState.BROKEN, ended.code, ended.seconds, output, reason=f"stopped: {ended.limit}")
     if ended.timed_out:
@@ -189,14 +189,14 @@ class CheckRunner:
         """Return why checks cannot run here; empty if they can. Raises ConfigError."""
         return await checks_unavailable_reason(self._sandbox())
 
-    async def read_trees(self, versions: VersionsToCheck) -> TreesWithAndWithoutProposal:
+    async def read_trees(self, versions: FilesBeforeAndAfter) -> TreesWithAndWithoutProposal:
         """Return the trees that a check would compare now. Raises OSError."""
         return TreesWithAndWithoutProposal(
             *await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before)
         )
 
     def cached_result(
-        self, check: CheckTable, trees: VersionsToCheck, checked_trees: TreesWithAndWithoutProposal
+        self, check: CheckTable, trees: FilesBeforeAndAfter, checked_trees: TreesWithAndWithoutProposal
     ) -> ProposalCheckResult | None:
         """Return the cached result for these exact contents; None if there is none."""
         known = self._cached_results.get((check, trees.files, checked_trees.ids))
@@ -205,7 +205,7 @@ class CheckRunner:
     async def run_check(
         self,
         check: CheckTable,
-        trees: VersionsToCheck,
+        trees: FilesBeforeAndAfter,
         report: ReportResult = lambda result: None,
         *,
         max_wait_seconds: float | None = None,
@@ -296,7 +296,7 @@ class CheckRunner:
             del self._cached_results[key]
 
     async def _run_on(
-        self, check: CheckTable, trees: VersionsToCheck, progress: Callable[[str], None]
+        self, check: CheckTable, trees: FilesBeforeAndAfter, progress: Callable[[str], None]
     ) -> CheckRunResult:
         files = files_for_check(check, trees.files) or ()
         coverage: ChangedLineCoverage | None = None
@@ -309,7 +309,7 @@ class CheckRunner:
         ended = outcome.state in (CheckState.PASSED, CheckState.FAILED)
         return replace(outcome, coverage=coverage) if ended else outcome
 
-    async def _run_before(self, check: CheckTable, trees: VersionsToCheck) -> CheckRunResult:
+    async def _run_before(self, check: CheckTable, trees: FilesBeforeAndAfter) -> CheckRunResult:
         files = files_for_check(check, trees.old_files)
         if files is None and command_takes_files(check):
             # Without the proposal there is no file to check, so nothing can fail.

@@ -13,7 +13,7 @@ from xml.parsers import expat
 from msgspec import Struct, field
 
 from app.concurrency import iterate_when_event_loop_idle
-from app.proposals.decide.workspace_versions import VersionsToCheck
+from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
 from app.proposals.values.pending_paths import parent_folders
 from app.sandbox.confinement import ChangedByCommandAndOtherProgram, SandboxedWorkspace
 from app.text.quantities import format_count
@@ -109,7 +109,7 @@ class ChangedLineCoverage(Struct, frozen=True):
 
 
 def read_changed_line_coverage(
-    run: SandboxedWorkspace, setting: str, trees: VersionsToCheck, root: Path
+    run: SandboxedWorkspace, coverage_setting: str, trees: FilesBeforeAndAfter, root: Path
 ) -> ChangedLineCoverage | None:
     """Return the coverage that a check has written to its layer; None if it wrote no report.
 
@@ -117,12 +117,12 @@ def read_changed_line_coverage(
 
     Args:
         run: The ended run of the check.
-        setting: `CheckTable.coverage`.
+        coverage_setting: `CheckTable.coverage`.
         trees: The trees that were checked.
     """
-    if setting == "off" or not trees.hunks:
+    if coverage_setting == "off" or not trees.hunks:
         return None
-    for name in _USUAL_REPORT_PATHS if setting == "auto" else (posixpath.normpath(setting),):
+    for name in _USUAL_REPORT_PATHS if coverage_setting == "auto" else (posixpath.normpath(coverage_setting),):
         try:
             data = _read_written_file(run, name, trees)
             if data is not None:
@@ -132,10 +132,14 @@ def read_changed_line_coverage(
         except (OSError, ToolReportError) as error:
             problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             return ChangedLineCoverage(name, problem=problem)
-    return None if setting == "auto" else ChangedLineCoverage(setting, problem="the check did not write it")
+    return (
+        None
+        if coverage_setting == "auto"
+        else ChangedLineCoverage(coverage_setting, problem="the check did not write it")
+    )
 
 
-def _read_written_file(run: SandboxedWorkspace, name: str, trees: VersionsToCheck) -> bytes | None:
+def _read_written_file(run: SandboxedWorkspace, name: str, trees: FilesBeforeAndAfter) -> bytes | None:
     """Return the bytes of a file that the run has written; None if it has not.
 
     Raises:
@@ -151,7 +155,7 @@ def _read_written_file(run: SandboxedWorkspace, name: str, trees: VersionsToChec
 
 
 def _drop_changed_files(
-    run: SandboxedWorkspace, trees: VersionsToCheck, found: ChangedLineCoverage
+    run: SandboxedWorkspace, trees: FilesBeforeAndAfter, found: ChangedLineCoverage
 ) -> ChangedLineCoverage:
     """Remove the files that the check has changed: the report may count their lines differently."""
     changed = [path for path in sorted({*found.ran, *found.missed}) if not _is_unchanged(run, trees, path)]
@@ -164,7 +168,7 @@ def _drop_changed_files(
     return ChangedLineCoverage(found.report, ran, missed, f"the check itself has changed {changed[0]}{more}")
 
 
-def _is_unchanged(run: SandboxedWorkspace, trees: VersionsToCheck, path: str) -> bool:
+def _is_unchanged(run: SandboxedWorkspace, trees: FilesBeforeAndAfter, path: str) -> bool:
     try:
         after = run.read_change(path, MAX_REPORT_BYTES).after
     except (OSError, ChangedByCommandAndOtherProgram):
@@ -173,7 +177,7 @@ def _is_unchanged(run: SandboxedWorkspace, trees: VersionsToCheck, path: str) ->
     return after is None if before is None else after is not None and after.data == before.data
 
 
-def _parse_coverage(name: str, data: bytes, trees: VersionsToCheck, root: Path) -> ChangedLineCoverage:
+def _parse_coverage(name: str, data: bytes, trees: FilesBeforeAndAfter, root: Path) -> ChangedLineCoverage:
     """Return the coverage in a report. Raises ToolReportError."""
     found = _CoverageCollector(name, trees, root)
     is_xml = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
@@ -190,7 +194,7 @@ def _parse_coverage(name: str, data: bytes, trees: VersionsToCheck, root: Path) 
 class _CoverageCollector:
     """Collects the changed lines that a report names, for all ways of naming files."""
 
-    def __init__(self, report: str, trees: VersionsToCheck, root: Path) -> None:
+    def __init__(self, report: str, trees: FilesBeforeAndAfter, root: Path) -> None:
         self._report = report
         self._trees = trees
         self._root = root

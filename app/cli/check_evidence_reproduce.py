@@ -27,12 +27,12 @@ from app.cli.json_documents import (
     HunkEvidenceJson,
     ProposalJson,
     ReproductionDocument,
-    UncoveredLineJson,
+    UnexecutedLineJson,
 )
 from app.cli.proposal_choice import parse_hunk_numbers
 from app.cli.proposal_list import format_proposal_line
 from app.config.settings import WORKSPACE_FILE, CheckTable
-from app.proposals.decide.workspace_versions import VersionsToCheck
+from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, RecordedCheckResult
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.origin import OriginKind, ProposalOrigin
@@ -151,7 +151,7 @@ def require_runnable_checks(runtime: OpenWorkspace, names: Sequence[str]) -> lis
 
 
 async def _run_and_print_checks(
-    runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: VersionsToCheck, *, quiet: bool
+    runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: FilesBeforeAndAfter, *, quiet: bool
 ) -> list[ProposalCheckResult]:
     if checks and (reason := await runtime.checks.unavailable_reason()):
         raise CommandError(f"Not checked: {reason}.")
@@ -181,7 +181,7 @@ def _print_check_result(result: ProposalCheckResult) -> None:
 def _make_coverage_json(result: ProposalCheckResult) -> CheckCoverageJson | None:
     if result.outcome is None or (coverage := result.outcome.coverage) is None:
         return None
-    missed = [UncoveredLineJson(path=line.path, line=line.line) for line in result.changed_lines(is_run=False)]
+    missed = [UnexecutedLineJson(path=line.path, line=line.line) for line in result.changed_lines(is_run=False)]
     ran = sum(map(len, coverage.ran.values()))
     return CheckCoverageJson(report=coverage.report, ran=ran, missed=missed, problem=coverage.problem)
 

@@ -14,7 +14,7 @@ from app.cli.proposal_list import format_proposal_line
 from app.doors.hook.agents import AGENTS, ExternalAgent, HookOptions, find_agent
 from app.doors.hook.hook_installation import (
     InstalledHook,
-    UnreadableSettings,
+    UneditableSettings,
     add_hook,
     find_hook,
     known_release_weaknesses,
@@ -30,7 +30,7 @@ from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Endpoint
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.pending_paths import format_proposal_ids
+from app.proposals.values.pending_paths import abbreviate_proposal_ids
 from app.runtime.model_connection import (
     LearnedProfileStore,
     ModelNotConfigured,
@@ -210,11 +210,11 @@ def list_try_or_propose_agent_hooks(runtime: OpenWorkspace, arguments: argparse.
         after = add_hook(agent, before, HookOptions.from_arguments(arguments)) if adds else remove_hook(agent, before)
     except UnicodeDecodeError as error:
         raise CommandError(f"{agent.settings} can't be changed: it is not UTF-8.", ExitCode.REFUSED) from error
-    except UnreadableSettings as error:
+    except UneditableSettings as error:
         raise CommandError(f"{agent.settings} can't be changed: {error}.", ExitCode.REFUSED) from error
     if after == before:
         state = "hooked in already" if adds else "not hooked in"
-        pending = f", as pending in {format_proposal_ids(shown.pending)}" if shown.pending else ""
+        pending = f", as pending in {abbreviate_proposal_ids(shown.pending)}" if shown.pending else ""
         raise CommandError(f"signoff is {state} by {agent.settings} here{pending}.")
     if after.strip() in ("", "{}") and not adds:
         draft.delete(agent.settings)

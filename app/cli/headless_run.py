@@ -59,7 +59,7 @@ from app.conversation.events import (
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
 from app.images.image_files import ImageNotAttached, MentionedImage, load_and_store_images
-from app.images.mentions import find_mentions
+from app.images.mentions import find_mentioned_files
 from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.runtime.mcp_manager import McpManager
@@ -100,7 +100,7 @@ async def load_and_store_named_images(
 
     try:
         return await load_and_store_images(
-            runtime.workspace, runtime.proposals.put_blobs, find_mentions(text), wire, is_meant
+            runtime.workspace, runtime.proposals.put_blobs, find_mentioned_files(text), wire, is_meant
         )
     except ImageNotAttached as error:
         print_error(f"{error} {consequence}")

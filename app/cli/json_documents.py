@@ -636,7 +636,7 @@ class CheckFindingJson(JsonDocument):
     """False if the check also reports it without the proposal."""
 
 
-class UncoveredLineJson(JsonDocument):
+class UnexecutedLineJson(JsonDocument):
     """A changed line that a check did not run."""
 
     path: str
@@ -651,7 +651,7 @@ class CheckCoverageJson(JsonDocument):
     """The report's path."""
     ran: int
     """Number of changed lines in the report that were run."""
-    missed: list[UncoveredLineJson]
+    missed: list[UnexecutedLineJson]
     problem: str
     """Why the report can't be used, or not completely."""
 

@@ -24,7 +24,12 @@ from app.proposals.values.record_entries import DecisionRecordEntry, git_blob_id
 from app.runtime.commit_records import find_commits_with_review_trailers
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_written_ignored_paths
-from app.storage.record_store import ChainVerification, RecordedDecisionOrEdit, RecordStore, RecordTableComparer
+from app.storage.record_store import (
+    ChainVerification,
+    DecisionRecordReader,
+    RecordedDecisionOrEdit,
+    RecordTableComparer,
+)
 from app.text.quantities import format_count, format_time
 from app.workspace.git_repository import find_repository
 
@@ -46,7 +51,7 @@ def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -
         return ExitCode.DONE
     if arguments.verify:
         return _verify_record(runtime, arguments)
-    record = RecordStore(runtime.database, runtime.name)
+    record = DecisionRecordReader(runtime.database, runtime.name)
     decisions = record.decisions()
     if unread := record.count_unreadable():
         what = "An entry" if unread == 1 else f"{unread:,} entries"
@@ -100,7 +105,7 @@ def _verify_record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         `ExitCode.REFUSED` if the chain is broken, if the tables differ from it, if a signed statement is invalid, or
         if the record is empty although commits name reviews.
     """
-    verified = RecordStore(runtime.database, runtime.name).verify_chain()
+    verified = DecisionRecordReader(runtime.database, runtime.name).verify_chain()
     differences = list(RecordTableComparer(runtime.database, runtime.name, verified).find_differences())
     is_empty = not verified.entries and not verified.events and not verified.broken
     unknown = find_commits_with_review_trailers(runtime.workspace.root, _MAX_LISTED) if is_empty else []
@@ -234,7 +239,7 @@ def print_or_add_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace)
         from app.runtime.commit_records import make_index_trailers
 
         lines = make_index_trailers(runtime)
-    record = RecordStore(runtime.database, runtime.name)
+    record = DecisionRecordReader(runtime.database, runtime.name)
     for name in arguments.ids:
         entries = record.entries(name.strip().upper()) or record.entries(runtime.service.get(name).id)
         if not has_anything_on_disk_after(entries):
@@ -267,7 +272,9 @@ def write_and_sign_git_notes(runtime: OpenWorkspace, arguments: argparse.Namespa
         if arguments.json:
             raise CommandError("--install prints a diff, not JSON.", ExitCode.USAGE)
         return _install_notes(runtime, write=arguments.yes)
-    noted = write_and_sign_commit_notes(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
+    noted = write_and_sign_commit_notes(
+        runtime, arguments.commit, git_ai_notes=arguments.git_ai, include_denials=arguments.denials
+    )
     if noted is None:
         if not arguments.if_reviewed:
             why = f"The record knows nothing of what {arguments.commit} changes; nothing was noted."
@@ -291,12 +298,12 @@ def write_and_sign_git_notes(runtime: OpenWorkspace, arguments: argparse.Namespa
 def _install_notes(runtime: OpenWorkspace, *, write: bool) -> ExitCode:
     from difflib import unified_diff
 
-    from app.attestation.review_notes import GitNotesSetup
+    from app.attestation.review_notes import GitNotesInstaller
     from app.git.borrowed_repository import BorrowedRepository
     from app.git.remotes import default_remote, remote_names
 
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        setup = GitNotesSetup(borrowed, default_remote(borrowed) if remote_names(borrowed) else "")
+        setup = GitNotesInstaller(borrowed, default_remote(borrowed) if remote_names(borrowed) else "")
     changes = setup.missing_changes()
     if not changes:
         print_line("Git writes and exchanges the notes already; nothing was changed.")

@@ -217,7 +217,7 @@ class ModelTable(BaseModel):
     """Overrides the general `[profile]`, field by field."""
 
 
-class ReviewReadingTable(BaseModel):
+class ReadingLimitTable(BaseModel):
     """The `[reading]` table: how many changed lines may wait unread, and whether to show the reading time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

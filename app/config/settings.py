@@ -21,8 +21,8 @@ from app.config.config_tables import (
     McpServerTable,
     ModelTable,
     PriceTable,
+    ReadingLimitTable,
     RequestFields,
-    ReviewReadingTable,
     merge_model_tables,
     merge_nested_tables,
     require_unquoted_placeholders,
@@ -207,7 +207,7 @@ class Settings(BaseModel):
     """MCP servers by name, besides those in other agents' files; a table of the user overrides all others."""
     mcp_of_others: bool = True
     """Whether to use the servers that the user has configured for Claude Code, Gemini CLI and Codex."""
-    reading: ReviewReadingTable = Field(default_factory=ReviewReadingTable)
+    reading: ReadingLimitTable = Field(default_factory=ReadingLimitTable)
     """How much may wait for you to read, from all agents."""
     hook: tuple[HookTable, ...] = ()
     """Commands that run on events; those of a trusted workspace are added to the user's."""

@@ -28,7 +28,7 @@ def parse_toml(content: bytes) -> dict[str, Any]:
         raise ValueError("nested too deeply") from error
 
 
-def read_unseen_lines_limit(user_file: Path) -> int:
+def read_max_unread_lines(user_file: Path) -> int:
     """Return the user's limit of changed lines that may wait unread (`reading.unseen_lines`); 0 if none is set.
 
     Raises:

@@ -37,13 +37,13 @@ class Audience(StrEnum):
     """For the log only: neither requests nor the transcript contain it."""
 
 
-class EventValue(BaseModel):
+class EventModel(BaseModel):
     """Base model of events and their parts: frozen; unknown fields (a log of a newer version) are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class EventBase(EventValue):
+class EventBase(EventModel):
     """Fields of every event."""
 
     id: int = 0
@@ -157,7 +157,7 @@ def collect_side_exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, .
     return tuple(exchanges.values())
 
 
-class CommandInvocation(EventValue):
+class CommandInvocation(EventModel):
     """The custom command that the user called, with its arguments; its text became the message."""
 
     typed: str
@@ -199,7 +199,7 @@ class MessageQueued(EventBase):
         return self.command.typed if self.command else self.text
 
 
-class QueueTaken(EventBase):
+class MessagesDequeued(EventBase):
     """Queued messages left the queue: they were sent, or the user took them back to edit them."""
 
     type: Literal["queue_taken"] = "queue_taken"
@@ -573,7 +573,7 @@ class UserNotice(EventBase):
 Event = Annotated[
     UserMessage
     | MessageQueued
-    | QueueTaken
+    | MessagesDequeued
     | AssistantMessage
     | ToolStarted
     | ToolResult

@@ -26,7 +26,7 @@ RECORD_WAIT_SECONDS = 2.0
 _UNDECIDED_STATES = ("pending", "partly_approved")
 
 
-class DecisionStatus(Struct, frozen=True):
+class ProposalDecisionStatus(Struct, frozen=True):
     """The state of a proposal and of the user's decisions on it."""
 
     state: str
@@ -52,7 +52,7 @@ class DecisionStatus(Struct, frozen=True):
         return self.state == "denied" and not self.has_feedback
 
 
-def read_decision_status(runtime: OpenWorkspace, proposal: str, reported_count: int = 0) -> DecisionStatus:
+def read_decision_status(runtime: OpenWorkspace, proposal: str, reported_count: int = 0) -> ProposalDecisionStatus:
     """Read the status once.
 
     Args:
@@ -69,7 +69,7 @@ def read_decision_status(runtime: OpenWorkspace, proposal: str, reported_count: 
     if not rows:
         raise UnknownProposal(f"There is no proposal {proposal.strip()[:40] or '(empty)'} in this workspace.")
     state, decisions, has_feedback, unrecorded = rows[0]
-    return DecisionStatus(str(state), int(str(decisions)), bool(has_feedback), not unrecorded)
+    return ProposalDecisionStatus(str(state), int(str(decisions)), bool(has_feedback), not unrecorded)
 
 
 def wait_for_decision(
@@ -79,8 +79,8 @@ def wait_for_decision(
     seconds: float,
     reported_count: int = 0,
     stop: threading.Event | None = None,
-) -> DecisionStatus:
-    """Wait until a proposal is decided (`DecisionStatus.is_decided`) and the decision is recorded.
+) -> ProposalDecisionStatus:
+    """Wait until a proposal is decided (`ProposalDecisionStatus.is_decided`) and the decision is recorded.
 
     Args:
         seconds: Maximum wait.

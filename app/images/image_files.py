@@ -127,7 +127,7 @@ class ImageFileLoader:
             return path, read(path, limit)
         try:
             # The user named this file, so follow its links.
-            return path, read_regular_file(os.path.realpath(path), limit, head=head)[0]
+            return path, read_regular_file(os.path.realpath(path), limit, allow_truncated=head)[0]
         except OSError as error:
             if error.errno == errno.EFBIG:
                 raise FileTooLarge(str(error)) from error

@@ -27,7 +27,7 @@ class Mention(NamedTuple):
     """The file was dropped on the terminal, or its path was pasted alone, so the user chose the file."""
 
 
-def find_mentions(text: str, dropped_paths: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
+def find_mentioned_files(text: str, dropped_paths: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
     """Return the files that a text mentions, without duplicates; `dropped_paths` are paths that were pasted alone."""
     paths = dict.fromkeys(
         path_from_url(found) for match in _MENTION.finditer(text) if (found := _mentioned_path(match))

@@ -142,13 +142,13 @@ def _split_keys(keys: str) -> tuple[str, ...]:
     return tuple(part if len(part) > 1 else key_of_character(part) for part in parts if part)
 
 
-def key_of_character(sign: str) -> str:
+def key_of_character(character: str) -> str:
     """Return Textual's name for the key of a character."""
     from textual.keys import KEY_NAME_REPLACEMENTS
 
-    if sign.isalnum():
-        return sign
-    name = unicodedata.name(sign, sign).lower().replace("-", "_").replace(" ", "_")
+    if character.isalnum():
+        return character
+    name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")
     return KEY_NAME_REPLACEMENTS.get(name, name)
 
 

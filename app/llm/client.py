@@ -54,7 +54,7 @@ from app.llm.values.requests_and_updates import (
     TextDelta,
 )
 from app.llm.wires.wire import ResponseToChatDecoder, Wire, mapping_or_empty
-from app.llm.wires.wire_registry import PreparedRequest, wire_for
+from app.llm.wires.wire_registry import RequestInputs, wire_for
 
 
 class ResponseEventReader:
@@ -306,7 +306,7 @@ class ModelClient:
             if await self._fetch_missing_facts(payload, request_corrections):
                 yield ProfileCorrected(self.profile, NO_IMAGES)
                 payload = await asyncio.to_thread(build, request_corrections.profile)
-            request = PreparedRequest(self.endpoint.model, request_corrections.profile, payload)
+            request = RequestInputs(self.endpoint.model, request_corrections.profile, payload)
             wire, fields = request.wire, request.make_body()
             assembly = ResponseAssembly(map(tool_name, payload.tools), closing=closing)
             attempt += 1

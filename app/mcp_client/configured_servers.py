@@ -118,7 +118,7 @@ WRITE_ACCESS_TEXTS = {
 """Explanation of each kind of access for the user."""
 
 
-async def find_write_access(definition: ServerDefinition, sandbox: "Sandbox") -> WriteAccess:
+async def classify_write_access(definition: ServerDefinition, sandbox: "Sandbox") -> WriteAccess:
     """Return where a server can write on this machine."""
     if definition.is_remote:
         return WriteAccess.REMOTE

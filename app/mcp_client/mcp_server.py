@@ -14,7 +14,7 @@ from app.mcp_client.configured_servers import (
     InvalidServerDefinition,
     ServerDefinition,
     WriteAccess,
-    find_write_access,
+    classify_write_access,
 )
 from app.mcp_client.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
 from app.mcp_client.mcp_connection import (
@@ -25,7 +25,7 @@ from app.mcp_client.mcp_connection import (
     SessionEnded,
     SignInNeeded,
 )
-from app.mcp_client.server_program import McpServerProgram, start_server_program
+from app.mcp_client.server_program import RunningMcpServer, start_server_program
 from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListFetcher
 from app.sandbox.captured_changes import PendingFiles
@@ -99,7 +99,7 @@ class McpServer:
         self._root = root
         self._environment = environment
         self._on_change = on_change
-        self._program: McpServerProgram | None = None
+        self._program: RunningMcpServer | None = None
         self._connection: McpConnection | None = None
         self._starting: asyncio.Task[None] | None = None
         self._tokens = tokens
@@ -161,7 +161,7 @@ class McpServer:
 
     async def write_access(self) -> WriteAccess:
         """Return where the server can write."""
-        return await find_write_access(self.definition, self._sandbox())
+        return await classify_write_access(self.definition, self._sandbox())
 
     def start_in_background(self) -> None:
         """Start it in the background unless it runs or is starting."""
@@ -416,7 +416,7 @@ class McpServer:
                     f"{params.get('level', '')}: {params.get('data', '')}\n"[:2000].encode("utf-8", "replace")
                 )
 
-    async def _fail_when_ended(self, program: McpServerProgram) -> None:
+    async def _fail_when_ended(self, program: RunningMcpServer) -> None:
         """Wait for the program's end; set the state to FAILED if the program ended by itself."""
         await program.connection.ended.wait()
         if self._program is program and self.state is McpServerState.READY:

@@ -50,7 +50,7 @@ def do_tools_fit_context(tools: Sequence[Tool], context_tokens: int | None) -> b
     return True
 
 
-class ToolSearchArguments(ToolArguments):
+class FindToolArguments(ToolArguments):
     """Arguments of `find_tool`."""
 
     words: str = Field(min_length=1, description="What the tool is to do, in a few words.")
@@ -61,7 +61,7 @@ class ToolSearch(Tool):
 
     name = "find_tool"
     kind = "read"
-    Arguments = ToolSearchArguments
+    Arguments = FindToolArguments
 
     def __init__(self, tools: Sequence[McpTool]) -> None:
         self._tools = tuple(tools)
@@ -72,7 +72,7 @@ class ToolSearch(Tool):
             "names, descriptions and arguments of those that fit best; call them by call_tool."
         )
 
-    async def run(self, arguments: ToolSearchArguments, context: ToolContext) -> ToolOutput:
+    async def run(self, arguments: FindToolArguments, context: ToolContext) -> ToolOutput:
         found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MAX_RESULT_TOOLS]
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:200])

@@ -141,7 +141,7 @@ class StdioConnection(McpConnection):
         self.ended.set()
 
 
-class McpServerProgram(Struct, frozen=True):
+class RunningMcpServer(Struct, frozen=True):
     """A running program of an MCP server, with its connection and the layer that holds the files it writes."""
 
     connection: StdioConnection
@@ -189,7 +189,7 @@ async def start_server_program(
     *,
     on_notification: HandleNotification,
     log: Callable[[bytes], None],
-) -> McpServerProgram:
+) -> RunningMcpServer:
     """Start a server's program.
 
     Args:
@@ -228,7 +228,7 @@ async def start_server_program(
             raise ConnectionLost(f"it could not be started: {error}") from error
         connection = StdioConnection(process, root, on_notification, log)
         stack.push_async_callback(connection.close)
-        return McpServerProgram(connection, process, layer, stack.pop_all())
+        return RunningMcpServer(connection, process, layer, stack.pop_all())
 
 
 def _resolve_folder(root: Path, folder: str) -> Path:

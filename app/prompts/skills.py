@@ -135,7 +135,7 @@ class SkillCatalogue(Struct, frozen=True):
         return "\n".join(f"- {skill.name}: {skill.description}" for skill in self.by_name.values())
 
 
-def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> SkillCatalogue:
+def find_skills(workspace: Workspace, user_folders: Iterable[tuple[str, Path]]) -> SkillCatalogue:
     """Find the skills in the user's folders, each given with the name to show, and in the workspace; blocks.
 
     The workspace's skills need no trust: like `AGENTS.md` they are text, and commands from them need permission as
@@ -143,7 +143,7 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
     """
     skills: dict[str, Skill] = {}
     problems: list[str] = []
-    for where, folder_name, folder in (*_iterate_user_skills(user), *_iterate_workspace_skills(workspace)):
+    for where, folder_name, folder in (*_iterate_user_skills(user_folders), *_iterate_workspace_skills(workspace)):
         try:
             skill = _read_skill(where, folder_name, folder)
         except FileNotFoundError:

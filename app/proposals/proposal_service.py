@@ -33,7 +33,7 @@ from app.workspace.paths import Workspace
 if TYPE_CHECKING:
     from app.images.image import Image
     from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEdit
-    from app.proposals.decide.workspace_versions import VersionsToCheck
+    from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, SelectedLines
     from app.proposals.values.record_entries import RecordingStore
@@ -108,11 +108,11 @@ class ProposalService:
 
     def path_changes(self, proposal_id: str) -> "list[PathChange]":
         """Return the pending or decided changes by path with all bytes; a moved file has two entries."""
-        from app.proposals.decide.patch_export import proposal_path_changes
+        from app.proposals.decide.patch_export import exported_path_changes
 
-        return proposal_path_changes(self._contents, self.get(proposal_id))
+        return exported_path_changes(self._contents, self.get(proposal_id))
 
-    def versions_to_check(self, proposal_id: str, hunks: Collection[str] | None = None) -> "VersionsToCheck":
+    def versions_to_check(self, proposal_id: str, hunks: Collection[str] | None = None) -> "FilesBeforeAndAfter":
         """Return the versions that checks of a pending proposal compare: with an approval, and without.
 
         Args:
@@ -147,7 +147,7 @@ class ProposalService:
                 paths.add_proposal(proposal)
         return read_pending_files(ContentStore(self._store), paths.loaded_paths())
 
-    def draft_versions_to_check(self, draft: "Draft") -> "VersionsToCheck":
+    def draft_versions_to_check(self, draft: "Draft") -> "FilesBeforeAndAfter":
         """Return the versions that checks of a draft compare, as if it were a proposal."""
         from app.proposals.decide.workspace_versions import draft_versions_to_check
 
@@ -228,8 +228,8 @@ class ProposalService:
             UnsafePath: no tool may touch one of the paths.
         """
         from app.proposals.decide.signed_changes import (
-            UnsignedChanges,
-            exclude_approved_hunks,
+            ChangesToStage,
+            exclude_approved_or_pending_hunks,
             explain_nothing_to_stage,
         )
         from app.proposals.stack.proposal_staging import stage_draft
@@ -237,10 +237,10 @@ class ProposalService:
         self._proposals.check_not_in_use()
         for change in changes:
             self._workspace.check_folder_entry(change.path)
-        unsigned = UnsignedChanges(tuple(changes))
+        unsigned = ChangesToStage(tuple(changes))
         if not include_approved:
             overlay = None if on_disk else self._draft_overlay()
-            unsigned = exclude_approved_hunks(self._store, self._contents, changes, overlay)
+            unsigned = exclude_approved_or_pending_hunks(self._store, self._contents, changes, overlay)
             if changes and not unsigned.changes:
                 raise NothingToStage(explain_nothing_to_stage(unsigned.left_out))
         draft = self.new_draft("")
@@ -266,7 +266,7 @@ class ProposalService:
         Raises:
             StaleProposal: the files have changed and cannot be merged.
             ChangedSinceShown: it was re-based since; the text would revert what is new in the file.
-            InvalidUserText: the file is not text, is not in the proposal, or nothing is left of the change.
+            InvalidUserEdit: the file is not text, is not in the proposal, or nothing is left of the change.
         """
         from app.proposals.decide.conflicts import replace_result_by_user_text
 
@@ -399,7 +399,7 @@ class ProposalService:
         Raises:
             StaleProposal: the files have changed and cannot be merged.
             ChangedSinceShown: it was re-based since; the user has to look at the new result first.
-            StackedProposal: it depends on one that is still pending.
+            DependsOnPendingProposal: it depends on one that is still pending.
             ApplyFailed: the write failed; every file is as before.
         """
         from app.proposals.decide import decision_outcomes, reopening
@@ -525,10 +525,10 @@ class ProposalService:
         """Return why a stale proposal could not be approved, for the model."""
         if proposal.state is not ProposalState.STALE or proposal.on_disk:
             return ""
-        from app.proposals.decide.conflicts import stale_explanation
+        from app.proposals.decide.conflicts import explain_stale_to_model
 
         try:
-            return stale_explanation(self._proposals.overlay_of_older_proposals(proposal), proposal)
+            return explain_stale_to_model(self._proposals.overlay_of_older_proposals(proposal), proposal)
         except (OSError, ProposalError):
             return f"{proposal.id} was stale and could not be approved: {proposal.reason}."
 

@@ -17,7 +17,7 @@ Side = Literal["old", "new"]
 """Which text of a file a line belongs to."""
 
 
-class HunkRange(NamedTuple):
+class HunkPartRanges(NamedTuple):
     """The ranges of old and new lines of a part of a hunk."""
 
     old_start: int
@@ -26,14 +26,14 @@ class HunkRange(NamedTuple):
     new_count: int
 
 
-def hunk_line_numbers(hunk: Hunk | HunkRange, side: Side) -> range:
+def hunk_line_numbers(hunk: Hunk | HunkPartRanges, side: Side) -> range:
     """Return the line numbers of a hunk on one side."""
     if side == "old":
         return range(hunk.old_start, hunk.old_start + hunk.old_count)
     return range(hunk.new_start, hunk.new_start + hunk.new_count)
 
 
-def removed_and_added_lines(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Sequence[str]]:
+def removed_and_added_lines(diff: FileDiff, hunk: Hunk | HunkPartRanges) -> tuple[Sequence[str], Sequence[str]]:
     """Return the removed and the added lines of a hunk."""
     return (
         diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
@@ -51,7 +51,7 @@ def changed_line_index(hunk: Hunk, side: Side, line: int) -> int:
     return line - hunk.old_start if side == "old" else hunk.old_count + line - hunk.new_start
 
 
-def changed_line_at(hunk: Hunk | HunkRange, index: int) -> tuple[Side, int]:
+def changed_line_at(hunk: Hunk | HunkPartRanges, index: int) -> tuple[Side, int]:
     """Return the side and number of the changed line with this index in its hunk."""
     if index < hunk.old_count:
         return "old", hunk.old_start + index

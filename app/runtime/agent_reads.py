@@ -7,7 +7,7 @@ from app.proposals.files.overlay import ContentStore
 from app.proposals.risk.read_reasons import FileReadHistory, ReadHistory
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
-from app.storage.captured_edit_store import CapturedAgentRead, CapturedAgentTurn, CapturedEditStore
+from app.storage.captured_edit_store import CapturedAgentInput, CapturedAgentTurn, CapturedEditStore
 from app.text.line_hash import unpack_line_hashes
 from app.workspace.secrets import secret_reason
 
@@ -54,7 +54,7 @@ def find_agent_reads_before_proposal(
 
 
 def _file_reads(
-    path: str, reads: Sequence[CapturedAgentRead], prompts: Sequence[str], earlier: Mapping[str, str]
+    path: str, reads: Sequence[CapturedAgentInput], prompts: Sequence[str], earlier: Mapping[str, str]
 ) -> FileReadHistory:
     """Return what is known about the reads of one file.
 

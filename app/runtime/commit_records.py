@@ -52,7 +52,7 @@ from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFil
 from app.review.hunk_lines import SeenLines
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import FileOrLink
-from app.storage.record_store import RecordStore
+from app.storage.record_store import DecisionRecordReader
 
 NOTES = "refs/notes/signoff"
 GIT_AI_NOTES = "refs/notes/ai"
@@ -104,7 +104,7 @@ def make_index_trailers(runtime: OpenWorkspace) -> list[str]:
 def commit_with_trailers(runtime: OpenWorkspace, proposal: Proposal) -> str:
     """Commit the files that a proposal wrote, with the record's trailers; return the commit's id. Raises
     CommitFailed."""
-    entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
+    entries = DecisionRecordReader(runtime.database, runtime.name).entries(proposal.id)
     return commit_proposal(runtime.workspace.root, proposal, trailers=make_trailers(entries[-1]) if entries else ())
 
 
@@ -123,14 +123,14 @@ def find_commits_with_review_trailers(root: Path, limit: int) -> list[str]:
 
 
 def write_and_sign_commit_notes(
-    runtime: OpenWorkspace, commit_or_range: str, *, git_ai: bool, denials: bool
+    runtime: OpenWorkspace, commit_or_range: str, *, git_ai_notes: bool, include_denials: bool
 ) -> WrittenCommitNotes | None:
     """Write the record's entries into notes on commits, and sign each entry once.
 
     Args:
         commit_or_range: A commit, or a range as for `git log`; commits without entries in the record get no note.
-        git_ai: Whether to write notes in the format of git-ai, too.
-        denials: Whether to include the numbers of denied hunks.
+        git_ai_notes: Whether to write notes in the format of git-ai, too.
+        include_denials: Whether to include the numbers of denied hunks.
 
     Returns:
         A summary; None if the record has no entry for any of the commits.
@@ -148,10 +148,10 @@ def write_and_sign_commit_notes(
             entries = {step.entry.number: step.entry for steps in decisions_by_path.values() for step in steps}
             document = {
                 "version": 1,
-                "decisions": [_decision_document(entries[number], denials) for number in sorted(entries)],
+                "decisions": [_decision_document(entries[number], include_denials) for number in sorted(entries)],
             }
             borrowed.write_note(NOTES, commit, json.dumps(document, indent=2, ensure_ascii=False))
-            if git_ai:
+            if git_ai_notes:
                 text, attributed = _make_git_ai_note(runtime, commit, decisions_by_path)
                 borrowed.write_note(GIT_AI_NOTES, commit, text)
                 lines += attributed
@@ -332,7 +332,7 @@ def _find_decisions(
     runtime: OpenWorkspace, borrowed: BorrowedRepository, changed: Sequence[TreeDiffEntry]
 ) -> dict[str, list[FileWriteDecision]]:
     """Return the decisions behind each changed file, by its path from the top of the repository."""
-    entries = RecordStore(runtime.database, runtime.name).entries()
+    entries = DecisionRecordReader(runtime.database, runtime.name).entries()
     recorded_paths = {file.path for entry in entries for file in entry.files}
     prefix = borrowed.path_prefix
     decisions_by_path: dict[str, list[FileWriteDecision]] = {}
@@ -441,10 +441,10 @@ def _add_prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) 
     return key
 
 
-def add_trailers(message_file: Path, lines: Sequence[str], root: Path) -> None:
+def add_trailers(message_file: Path, trailers: Sequence[str], root: Path) -> None:
     """Add the trailers that are missing to a commit message in `message_file`. Raises GitFailed."""
     from app.git.run_git import run_git
 
-    options = [part for line in lines for part in ("--trailer", line)]
+    options = [part for line in trailers for part in ("--trailer", line)]
     arguments = ["interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *options, str(message_file)]
     run_git(root, arguments, {**os.environ, "LC_ALL": "C"})

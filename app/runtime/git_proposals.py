@@ -27,7 +27,7 @@ from app.proposals.values.proposal_errors import NothingToStage
 from app.proposals.values.record_entries import has_anything_on_disk_after
 from app.runtime.commit_records import sign_reviews_into_git_notes, to_signed_approval, to_signed_review
 from app.runtime.open_workspace import OpenWorkspace
-from app.storage.record_store import RecordStore
+from app.storage.record_store import DecisionRecordReader
 from app.text.quantities import format_count, join_first
 
 _MAX_AUTHORS = 3
@@ -129,7 +129,7 @@ def push_proposal(
         commit = create_unreferenced_commit(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSAL_REFERENCES}{ref_name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
-        entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
+        entries = DecisionRecordReader(runtime.database, runtime.name).entries(proposal.id)
         written = (
             [entry for entry in entries if entry.has_written and entry.files]
             if has_anything_on_disk_after(entries)

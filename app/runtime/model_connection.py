@@ -64,13 +64,13 @@ def find_base_url(settings: Settings) -> str:
 
 
 def make_endpoint(
-    settings: Settings, origin_of: Callable[[str], str] = lambda setting: "", model_from: str = ""
+    settings: Settings, origin_of: Callable[[str], str] = lambda setting: "", model_origin: str = ""
 ) -> Endpoint:
     """Return the endpoint of the settings, with the key for it.
 
     Args:
         origin_of: Returns the origin of a setting (`OpenWorkspace.setting_origin`).
-        model_from: Origin of the model, for messages.
+        model_origin: Origin of the model, for messages.
 
     Raises:
         ModelNotConfigured: there is neither a key nor a base URL, or no model.
@@ -89,7 +89,7 @@ def make_endpoint(
     setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropic_url(base_url) else "api_key"
     key: SecretStr | None = getattr(settings, setting)
     key_from = origin_of(setting) if key else ""
-    return Endpoint(base_url, settings.model, key, dict(settings.headers), options, price, key_from, model_from)
+    return Endpoint(base_url, settings.model, key, dict(settings.headers), options, price, key_from, model_origin)
 
 
 def _is_anthropic_url(base_url: str) -> bool:

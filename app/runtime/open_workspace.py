@@ -208,10 +208,10 @@ class OpenWorkspace:
         """
         if self._configuration is not None:
             return self.settings.reading.unseen_lines or 0
-        from app.config.toml_files import read_unseen_lines_limit
+        from app.config.toml_files import read_max_unread_lines
 
         try:
-            return read_unseen_lines_limit(self.dirs.config_file)
+            return read_max_unread_lines(self.dirs.config_file)
         except (OSError, ValueError) as error:
             from app.config.settings import ConfigError
 
@@ -367,11 +367,11 @@ class OpenWorkspace:
 
     def _add_replaced_note(self, proposal_id: str, paths: "Sequence[str]") -> None:
         """Add a note on the new result to the session of a proposal, if it has one."""
-        from app.agent.interventions import rerun_replaced_proposal_note
+        from app.agent.interventions import command_rerun_note
 
         session = self.service.get(proposal_id).session
         if session and self.sessions.exists(session):
-            self.sessions.append_events(session, [rerun_replaced_proposal_note(proposal_id, paths)])
+            self.sessions.append_events(session, [command_rerun_note(proposal_id, paths)])
 
     @property
     def evidence(self) -> "HunkTestEvidenceCollector":

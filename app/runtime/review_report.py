@@ -32,7 +32,7 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ProposalError
 from app.review.unfinished_review import QUOTED_LINES
 from app.runtime.open_workspace import OpenWorkspace
-from app.storage.record_store import RecordedDecisionOrEdit, RecordStore
+from app.storage.record_store import DecisionRecordReader, RecordedDecisionOrEdit
 from app.text.quantities import format_count, format_time
 from app.text.safe_text import escape_unsafe, make_code_fence
 from app.tools.base.contract import escape_surrogates
@@ -61,7 +61,7 @@ class ProposalReviewReport(Struct, frozen=True):
     patch: str
     decisions: Sequence[RecordedDecisionOrEdit]
     """Oldest first."""
-    denied_parts: "Sequence[DeniedPartLines]" = ()
+    denied_parts: "Sequence[DeniedChange]" = ()
     """Parts that were denied while other parts of the same file were not."""
     side_questions: Sequence[SideExchange] = ()
     """Side questions of the user with the model's answers; they are not part of any decision."""
@@ -98,7 +98,7 @@ class ProposalReviewReport(Struct, frozen=True):
         return [comment for decision in self.decisions for comment in decision.words.comments]
 
 
-class DeniedPartLines(Struct, frozen=True):
+class DeniedChange(Struct, frozen=True):
     """A denied part of a file: the lines without it and with it."""
 
     path: str
@@ -118,13 +118,13 @@ def make_proposal_review_report(runtime: OpenWorkspace, proposal_id: str) -> Pro
         proposal,
         runtime.service.file_diffs(proposal.id),
         runtime.service.unified_diff(proposal.id),
-        RecordStore(runtime.database, runtime.name).decisions(proposal.id),
+        DecisionRecordReader(runtime.database, runtime.name).decisions(proposal.id),
         [part for change in proposal.files if not change.binary for part in _denied_parts(runtime, change)],
         collect_side_exchanges(runtime.sessions.side_questions(proposal.id)),
     )
 
 
-def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[DeniedPartLines]:
+def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[DeniedChange]:
     def lines(version: FileVersion | None) -> tuple[str, ...]:
         data = runtime.proposals.read_blob(version.sha256) if version is not None else b""
         return tuple(data.decode("utf-8", "surrogateescape").splitlines())
@@ -132,7 +132,7 @@ def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[Denied
     for part in change.denied:
         # If nothing else in the file waited, compare with the result of the file.
         without = part.after if part.after != part.before else change.result
-        yield DeniedPartLines(change.path, lines(without), lines(part.before))
+        yield DeniedChange(change.path, lines(without), lines(part.before))
 
 
 def describe_recorded_decision(decision: RecordedDecisionOrEdit) -> list[str]:

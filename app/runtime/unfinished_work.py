@@ -23,11 +23,11 @@ PATIENCE = 10.0
 """Seconds that a living process has between a decision and its record."""
 
 
-def recover_interrupted_work(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
+def recover_interrupted_work(runtime: OpenWorkspace, *, grace_seconds: float = PATIENCE) -> list[str]:
     """Finish or roll back interrupted writes, stage captured edits, and record unrecorded decisions.
 
     Args:
-        patience: Seconds after which a decision counts as unrecorded: its process may still record it before.
+        grace_seconds: Seconds after which a decision counts as unrecorded: its process may still record it before.
 
     Returns:
         One line for the user for each completed or failed item.
@@ -43,7 +43,7 @@ def recover_interrupted_work(runtime: OpenWorkspace, *, patience: float = PATIEN
         # A command is running.
         pass
     try:
-        lines += record_unrecorded_decisions(runtime, patience=patience)
+        lines += record_unrecorded_decisions(runtime, patience=grace_seconds)
     except StorageError as error:
         lines.append(f"A decision stands that is not recorded yet, since it can't be. {error}")
     return lines

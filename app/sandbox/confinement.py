@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from app.sandbox.captured_changes import CommandFileChanges, IgnoredPathsWriteBackReport, PathChange
-from app.sandbox.process import Output, ProcessResult
+from app.sandbox.process import Output, ProcessExit
 
 
 class SandboxMode(StrEnum):
@@ -87,7 +87,7 @@ class WorkspaceChangesWithWriteBack(Protocol):
 class SandboxedWorkspace(WorkspaceChangesWithWriteBack, Protocol):
     """The workspace with pending changes applied, in which commands run."""
 
-    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
+    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessExit:
         """Run a program (absolute path and arguments) in a folder of the workspace. Raises StartFailed."""
         ...
 

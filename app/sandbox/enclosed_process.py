@@ -15,7 +15,7 @@ from app.sandbox.process import (
     MARKER_VARIABLE,
     PLATFORM,
     Output,
-    ProcessResult,
+    ProcessExit,
     StartFailed,
     describe_exit,
     end_process_tree,
@@ -113,7 +113,7 @@ async def run_enclosed(
     output: Output,
     limits: ProcessLimits,
     keep_open: Sequence[int] = (),
-) -> ProcessResult:
+) -> ProcessExit:
     """Run a program after the steps of `sandbox_init.py`, and wait for its end.
 
     Args:
@@ -149,13 +149,13 @@ async def run_enclosed(
         case ["exit", status, left, limit, refused]:
             code = os.waitstatus_to_exitcode(int(status))
             hit = limits.describe_reached_limit(limit, code)
-            return ProcessResult(code, started.seconds, started.timed_out, left == "1", hit, refused == "1")
+            return ProcessExit(code, started.seconds, started.timed_out, left == "1", hit, refused == "1")
         case ["failed", step, number]:
             raise SandboxStepFailed(step, int(number))
         case _:
             # Without a filter and with a Landlock older than version 6, the program can kill the watcher.
             await asyncio.to_thread(kill_marked_processes, environment[MARKER_VARIABLE])
-            return ProcessResult(-signal.SIGKILL, started.seconds, started.timed_out, True)
+            return ProcessExit(-signal.SIGKILL, started.seconds, started.timed_out, True)
 
 
 async def end_enclosed_process(process: asyncio.subprocess.Process) -> bool:

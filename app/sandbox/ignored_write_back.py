@@ -606,7 +606,7 @@ def _was_copied_up(path: Path) -> bool:
 
 def _is_sqlite(path: Path) -> bool:
     try:
-        return read_regular_file(path, len(_SQLITE_HEADER), head=True)[0] == _SQLITE_HEADER
+        return read_regular_file(path, len(_SQLITE_HEADER), allow_truncated=True)[0] == _SQLITE_HEADER
     except OSError:
         return False
 

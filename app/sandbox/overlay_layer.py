@@ -28,7 +28,7 @@ from app.sandbox.path_policy import (
     git_folders_inside,
     stat_fingerprint,
 )
-from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
+from app.sandbox.process import MARKER_VARIABLE, Output, ProcessExit, run_shielded
 from app.sandbox.run_folders import CacheOverlayFolders, FileVersionsNotWrittenBack, remove_entry
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.paths import Workspace
@@ -241,7 +241,7 @@ class OverlayLayer:
 class OverlaySandboxedWorkspace(OverlayLayer):
     """A layer for commands that run to their end, one after the other."""
 
-    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
+    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessExit:
         """Run a program and wait for its end.
 
         Args:

@@ -54,7 +54,7 @@ def tracked_paths(root: Path) -> list[str]:
 
 
 def _uses_sha256(shared: Path) -> bool:
-    config, _ = read_regular_file(shared / "config", 1 << 20, head=True)
+    config, _ = read_regular_file(shared / "config", 1 << 20, allow_truncated=True)
     return b"objectformat = sha256" in config.lower()
 
 
@@ -175,7 +175,7 @@ class GitIgnoreRules:
         instead = os.environ.get("GIT_CONFIG_GLOBAL")
         for config in (home / ".gitconfig", configs / "config") if instead is None else (Path(instead),):
             try:
-                text = read_regular_file(config, 1 << 20, head=True)[0].decode("utf-8", "replace")
+                text = read_regular_file(config, 1 << 20, allow_truncated=True)[0].decode("utf-8", "replace")
             except OSError:
                 continue
             if found := _EXCLUDES_FILE.search(text):

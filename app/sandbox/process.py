@@ -39,7 +39,7 @@ Output = Callable[[bytes], None]
 """Receives the bytes that a program prints, in chunks."""
 
 
-class ProcessResult(Struct, frozen=True):
+class ProcessExit(Struct, frozen=True):
     """The exit code of a program, and whether it reached its time limit."""
 
     code: int
@@ -55,7 +55,7 @@ class ProcessResult(Struct, frozen=True):
 
 
 def describe_exit(code: int) -> str:
-    """Return how a program ended, by `ProcessResult.code`: `exit 2`, or `ended by signal SIGKILL`."""
+    """Return how a program ended, by `ProcessExit.code`: `exit 2`, or `ended by signal SIGKILL`."""
     if code >= 0:
         return f"exit {code}"
     try:
@@ -78,7 +78,7 @@ async def run_process(
     end_process: Callable[[asyncio.subprocess.Process], Awaitable[bool]],
     keep_open: Sequence[int] = (),
     stdin: int = DEVNULL,
-) -> ProcessResult:
+) -> ProcessExit:
     """Run a program in a new session, and wait for its end.
 
     Args:
@@ -114,7 +114,7 @@ async def run_process(
                 reading.cancel()
                 # The reader must release the pipe before it is closed.
                 await asyncio.wait({reading})
-    return ProcessResult(process.returncode or 0, time.monotonic() - started, timed_out, left_running)
+    return ProcessExit(process.returncode or 0, time.monotonic() - started, timed_out, left_running)
 
 
 async def _start_process(

@@ -38,7 +38,7 @@ from app.sandbox.process import (
     MARKER_VARIABLE,
     PLATFORM,
     Output,
-    ProcessResult,
+    ProcessExit,
     StartFailed,
     end_process_tree,
     run_process,
@@ -91,7 +91,7 @@ class InPlaceSandboxedWorkspace:
         self._limits = limits
         self._sockets = sockets
 
-    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
+    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessExit:
         """Run a program and wait for its end. Raises StartFailed, and OSError if its processes can't be limited."""
         marker = uuid.uuid4().hex
         environment = {**self._command_variables, MARKER_VARIABLE: marker}

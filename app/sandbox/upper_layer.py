@@ -212,7 +212,7 @@ class _LayerScan:
     def _ignores_itself(cache: Path) -> bool:
         """Return whether a cache contains a `.gitignore` that ignores all of it, as those of pytest and mypy do."""
         try:
-            rules, _ = read_regular_file(cache / ".gitignore", _MAX_RULES_BYTES, head=True)
+            rules, _ = read_regular_file(cache / ".gitignore", _MAX_RULES_BYTES, allow_truncated=True)
         except OSError:
             return False
         return b"*" in rules.split()

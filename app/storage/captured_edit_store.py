@@ -56,7 +56,7 @@ class CapturedFileEdit(NamedTuple):
         return max(1, sum(change.removed + change.added for change in diff_lines(old, new)))
 
 
-class CapturedAgentRead(NamedTuple):
+class CapturedAgentInput(NamedTuple):
     """What a hook captured about an agent's reading: a file that it read, found or was given, or a prompt."""
 
     kind: Literal["start", "unseen", "prompt", "read", "found", "attached"]
@@ -115,7 +115,7 @@ class CapturedEditStore:
         """Return the turns of all sessions of an agent, oldest first."""
         return self._query_turns("agent = ?", (agent,))
 
-    def add_reads(self, agent: str, session: str, reads: Sequence[CapturedAgentRead]) -> None:
+    def add_reads(self, agent: str, session: str, reads: Sequence[CapturedAgentInput]) -> None:
         """Store notes about reads, without duplicates within a session; at the start of a session, delete old
         notes."""
         session_key = (self._workspace, agent, session)
@@ -126,10 +126,10 @@ class CapturedEditStore:
             if any(read.kind == "start" for read in reads):
                 connection.execute("DELETE FROM agent_reads WHERE time < ?", (time.time() - _TURN_RETENTION_SECONDS,))
 
-    def reads_before(self, proposal: str) -> list[CapturedAgentRead]:
+    def reads_before(self, proposal: str) -> list[CapturedAgentInput]:
         """Return the notes about reads before the first edit of a proposal's turn, in order."""
         rows = self._database.query_rows(_SELECT_READS, (self._workspace, proposal))
-        return [CapturedAgentRead(*row) for row in rows]  # type: ignore[arg-type]
+        return [CapturedAgentInput(*row) for row in rows]  # type: ignore[arg-type]
 
     def add_turn(self, turn: CapturedAgentTurn) -> None:
         """Store a turn whose proposal is already staged."""

@@ -37,7 +37,7 @@ from app.storage.database import Database
 from app.storage.record_chain import hash_decision_event, parse_record
 
 
-class BrokenEntry(Struct, frozen=True):
+class BrokenRecordEntry(Struct, frozen=True):
     """An entry that was changed after it was written, or is missing."""
 
     number: int
@@ -51,7 +51,7 @@ class ChainVerification(Struct, frozen=True):
     """The sound entries of decisions, oldest first."""
     events: tuple[SessionEventRecordEntry, ...]
     """The sound entries of events about decisions."""
-    broken: tuple[BrokenEntry, ...]
+    broken: tuple[BrokenRecordEntry, ...]
     head: str
     """Hash of the last entry, which the next entry will contain. A copy kept elsewhere shows if the record is
     replaced."""
@@ -121,7 +121,7 @@ def intact_entries_on_paths(database: Database, workspace: str, paths: Collectio
     return [entry for body in sound if isinstance(entry := _parse_entry(body), DecisionRecordEntry)]
 
 
-class RecordStore:
+class DecisionRecordReader:
     """Reads and verifies the decision record of one workspace. Synchronous; call it off the event loop."""
 
     def __init__(self, database: Database, workspace: str) -> None:
@@ -172,24 +172,28 @@ class RecordStore:
             StorageError: the table cannot be read at all.
         """
         sound: list[DecisionRecordEntry | SessionEventRecordEntry] = []
-        broken: list[BrokenEntry] = []
+        broken: list[BrokenRecordEntry] = []
         former_digest = FIRST
         is_former_readable = True
         for number, row in self._read_rows():
             if isinstance(row, str):
-                broken.append(BrokenEntry(number, row))
+                broken.append(BrokenRecordEntry(number, row))
                 is_former_readable = False
                 continue
             body, digest = row
             entry = _parse_entry(body)
             if entry is None and _format_number(body) > LATEST and hashlib.sha256(body).hexdigest() == digest:
                 broken.append(
-                    BrokenEntry(number, "was written by a later version of signoff; update it to verify this one")
+                    BrokenRecordEntry(
+                        number, "was written by a later version of signoff; update it to verify this one"
+                    )
                 )
             elif entry is None or entry.number != number or hashlib.sha256(body).hexdigest() != digest:
-                broken.append(BrokenEntry(number, "is not what was written"))
+                broken.append(BrokenRecordEntry(number, "is not what was written"))
             elif is_former_readable and entry.before != former_digest:
-                broken.append(BrokenEntry(number, f"does not follow entry {number - 1}: one of the two was changed"))
+                broken.append(
+                    BrokenRecordEntry(number, f"does not follow entry {number - 1}: one of the two was changed")
+                )
             else:
                 sound.append(entry)
             former_digest, is_former_readable = digest, True

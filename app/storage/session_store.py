@@ -15,9 +15,9 @@ from app.conversation.events import (
     Event,
     HistoryCompacted,
     MessageQueued,
+    MessagesDequeued,
     ProposalChanged,
     ProposalDecided,
-    QueueTaken,
     UserMessage,
 )
 from app.conversation.log import skip_to_first_turn
@@ -120,7 +120,7 @@ class SessionStore:
         events = [
             event
             for event in self.events(original.id)
-            if (upto is None or event.id <= upto) and not isinstance(event, MessageQueued | QueueTaken)
+            if (upto is None or event.id <= upto) and not isinstance(event, MessageQueued | MessagesDequeued)
         ]
         if events:
             self._insert_events(forked.id, events, copied=True)

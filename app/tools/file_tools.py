@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.proposals.files.overlay import OverlayFile
 from app.proposals.text.document import MAX_LINES, Document
-from app.proposals.values.pending_paths import format_proposal_ids
+from app.proposals.values.pending_paths import abbreviate_proposal_ids
 from app.text.quantities import format_count
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
@@ -130,7 +130,7 @@ def _format_page(path: str, file: OverlayFile, document: Document, arguments: Re
 def _describe_format(document: Document, file: OverlayFile) -> list[str]:
     notes = []
     if file.pending:
-        notes.append(f"[with the staged edits of {format_proposal_ids(file.pending)}, which are not on disk yet]")
+        notes.append(f"[with the staged edits of {abbreviate_proposal_ids(file.pending)}, which are not on disk yet]")
     if document.encoding == "bytes":
         notes.append(r"[not UTF-8: bytes that don't decode are shown as \udc80 to \udcff]")
     elif document.is_utf16:

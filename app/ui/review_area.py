@@ -52,8 +52,8 @@ class ReviewArea(Column):
         self._reading = reading
         self._run_work = run_work
         self._handlers: dict[type[Message], _BackgroundHandler] = {
-            review_messages.VersionDiffsWanted: _BackgroundHandler(actions.load_version_diffs, "versions"),
-            review_messages.CommentFollowUpsWanted: _BackgroundHandler(actions.load_follow_ups, "answers"),
+            review_messages.VersionDiffsRequested: _BackgroundHandler(actions.load_version_diffs, "versions"),
+            review_messages.CommentFollowUpsRequested: _BackgroundHandler(actions.load_follow_ups, "answers"),
             review_messages.SideThreadsWanted: _BackgroundHandler(side_questions.load_threads, "threads"),
             review_messages.EditProposedFile: _BackgroundHandler(actions.edit_file, "edit"),
             review_messages.Undo: _BackgroundHandler(actions.handle_decision, exclusive=False),
@@ -102,8 +102,8 @@ class ReviewArea(Column):
 
         self._run_work(save, group="reading")
 
-    @on(review_messages.VersionDiffsWanted)
-    @on(review_messages.CommentFollowUpsWanted)
+    @on(review_messages.VersionDiffsRequested)
+    @on(review_messages.CommentFollowUpsRequested)
     @on(review_messages.SideThreadsWanted)
     @on(review_messages.EditProposedFile)
     @on(review_messages.Undo)
@@ -117,8 +117,8 @@ class ReviewArea(Column):
         handler = self._handlers[type(event)]
         self._run_work(partial(handler.run, event), group=handler.group, exclusive=handler.exclusive)
 
-    @on(review_messages.DiffsWanted)
-    def load_diffs(self, event: review_messages.DiffsWanted) -> None:
+    @on(review_messages.DiffsRequested)
+    def load_diffs(self, event: review_messages.DiffsRequested) -> None:
         """Load a diff for the review."""
         self._actions.checks.check_proposals()
         self._run_work(partial(self._actions.load_diffs, event), group="diffs", exclusive=True)

@@ -14,7 +14,7 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 from app.runtime.review_report import (
     SIDE_QUESTIONS_HEADING,
-    DeniedPartLines,
+    DeniedChange,
     ProposalReviewReport,
     describe_recorded_decision,
     side_answer_heading,
@@ -106,7 +106,7 @@ def _render_file(diff: FileDiff, comments: Sequence[LineComment], evidence: Mapp
     return f"<article>{heading}{note}{body}{comments_below}</article>"
 
 
-def _render_denied_part(denied_part: DeniedPartLines) -> str:
+def _render_denied_part(denied_part: DeniedChange) -> str:
     """Return the denied part of a file whose other parts were approved."""
     head = '<tr class="hunk denied"><td colspan="4"><b>denied</b></td></tr>'
     parts = [

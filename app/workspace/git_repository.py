@@ -92,7 +92,7 @@ def current_branch_or_commit(root: Path) -> str:
 
 def _read_first_line(path: Path) -> str:
     try:
-        content, _ = read_regular_file(path, _MAX_LINE_FILE_BYTES, head=True)
+        content, _ = read_regular_file(path, _MAX_LINE_FILE_BYTES, allow_truncated=True)
     except OSError:
         return ""
     return content.decode(errors="replace").partition("\n")[0].rstrip()

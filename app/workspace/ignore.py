@@ -410,7 +410,9 @@ def read_ignore_file_text(path: str | Path, folder_descriptor: int | None = None
         path: The file, or its name in `folder_descriptor`.
     """
     try:
-        content, _ = read_regular_file(path, _MAX_IGNORE_FILE_BYTES, folder=folder_descriptor, head=True)
+        content, _ = read_regular_file(
+            path, _MAX_IGNORE_FILE_BYTES, folder_descriptor=folder_descriptor, allow_truncated=True
+        )
     except OSError:
         return ""
     return content.decode("utf-8-sig", "surrogateescape")

@@ -313,7 +313,9 @@ class Workspace:
         def read(path: str) -> WalkedFileContent:
             folder, _, name = path.rpartition("/")
             try:
-                content, file_stat = read_regular_file(name, self.read_limit, folder=chain.open_folder(folder))
+                content, file_stat = read_regular_file(
+                    name, self.read_limit, folder_descriptor=chain.open_folder(folder)
+                )
             except OSError as error:
                 if translated_error := _translate_read_error(error, path, self.read_limit, PathBecameLink):
                     raise translated_error from error
@@ -344,7 +346,9 @@ class Workspace:
             if resolved.folder is None:
                 raise FileNotFoundError(f"{relative} does not exist")
             try:
-                return read_regular_file(resolved.name, limit, folder=resolved.folder, head=head)
+                return read_regular_file(
+                    resolved.name, limit, folder_descriptor=resolved.folder, allow_truncated=head
+                )
             except OSError as error:
                 if translated_error := _translate_read_error(error, relative, limit, UnsafePath):
                     raise translated_error from error

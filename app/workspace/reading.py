@@ -17,24 +17,24 @@ _PIECE_BYTES = 1024 * 1024
 
 
 def read_regular_file(
-    name: str | Path, limit: int, *, folder: int | None = None, head: bool = False
+    name: str | Path, limit: int, *, folder_descriptor: int | None = None, allow_truncated: bool = False
 ) -> tuple[bytes, os.stat_result]:
     """Return the bytes of a regular file and its `os.stat_result`.
 
     Args:
-        name: A path, or a name in `folder`. A link as its last component is not followed.
-        folder: An open folder to which `name` is relative.
-        head: Return the first `limit` bytes of a longer file instead of raising EFBIG.
+        name: A path, or a name in `folder_descriptor`. A link as its last component is not followed.
+        folder_descriptor: An open folder to which `name` is relative.
+        allow_truncated: Return the first `limit` bytes of a longer file instead of raising EFBIG.
 
     Raises:
         OSError: From the system; ELOOP for a link, EISDIR for a folder, EINVAL for any other file that is not
             regular, EFBIG for a file over the limit.
     """
     # Not through `_open_regular_file`: in a search of very many small files a context manager is noticeably slower.
-    descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
+    descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder_descriptor)
     try:
         file_stat = _stat_regular_file(descriptor, name)
-        if file_stat.st_size > limit and not head:
+        if file_stat.st_size > limit and not allow_truncated:
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
         parts: list[bytes] = []
         bytes_left = limit
@@ -42,7 +42,7 @@ def read_regular_file(
         while bytes_left and (part := os.read(descriptor, min(bytes_left, max(file_stat.st_size, 0) + 1))):
             parts.append(part)
             bytes_left -= len(part)
-        if not bytes_left and not head and os.read(descriptor, 1):
+        if not bytes_left and not allow_truncated and os.read(descriptor, 1):
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
         return b"".join(parts), file_stat
     finally:

@@ -125,7 +125,7 @@ _SOURCE_SUFFIXES = _split_patterns(
 """Endings of code and prose: `secrets.py` is a module, not a secret."""
 
 
-class SecretNameKind(Enum):
+class SecretLikelihood(Enum):
     """Whether a file name is certainly, possibly or not that of a secret."""
 
     CERTAIN = "certain"
@@ -164,18 +164,18 @@ _POSSIBLE_CODE_TABLE, _POSSIBLE_TABLE = _make_code_and_other_tables(_POSSIBLE_PA
 
 
 @lru_cache(maxsize=4096)
-def classify_file_name(name: str) -> SecretNameKind:
+def classify_file_name(name: str) -> SecretLikelihood:
     """Return whether a file name (without folders) is certainly, possibly or not that of a secret."""
     names = _original_names(normalize_file_name(name))
     if any(_KEY_TABLE.matches(original) and not original.endswith(".pub") for original in names):
-        return SecretNameKind.CERTAIN
+        return SecretLikelihood.CERTAIN
     if any(_HARMLESS_ENDING.search(original) or _HARMLESS_WORD.search(original) for original in names):
-        return SecretNameKind.ORDINARY
+        return SecretLikelihood.ORDINARY
     others = [original for original in names if not original.endswith(_SOURCE_SUFFIXES)]
     if any(map(_CERTAIN_CODE_TABLE.matches, names)) or any(map(_CERTAIN_TABLE.matches, others)):
-        return SecretNameKind.CERTAIN
+        return SecretLikelihood.CERTAIN
     possible = any(map(_POSSIBLE_CODE_TABLE.matches, names)) or any(map(_POSSIBLE_TABLE.matches, others))
-    return SecretNameKind.POSSIBLE if possible else SecretNameKind.ORDINARY
+    return SecretLikelihood.POSSIBLE if possible else SecretLikelihood.ORDINARY
 
 
 def find_credential_folder(path: str) -> str:
@@ -263,7 +263,7 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
         return reason
     if content is not None and _has_private_key(content):
         return "it has a private key in it"
-    if classify_file_name(path.rpartition("/")[2]) is not SecretNameKind.POSSIBLE:
+    if classify_file_name(path.rpartition("/")[2]) is not SecretLikelihood.POSSIBLE:
         return ""
     if content is None:
         return "files of its name often have a password or token in them"
@@ -274,7 +274,7 @@ def secret_path_reason(path: str) -> str:
     """Return why the file looks like a secret, by its path alone; empty if the path does not show it."""
     if folder := find_credential_folder(path):
         return f"it is in {folder}"
-    if classify_file_name(path.rpartition("/")[2]) is SecretNameKind.CERTAIN:
+    if classify_file_name(path.rpartition("/")[2]) is SecretLikelihood.CERTAIN:
         return "its name is one that secrets have"
     return ""
 

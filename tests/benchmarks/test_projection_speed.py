@@ -28,7 +28,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.compaction_plan import CompactionBudget, plan_next_compaction_step
-from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
+from app.conversation.payload.projection import CachedPayloadBuilder, PayloadInputs, project
 from app.llm.values.endpoint import EndpointProfile
 from tests.unit.conversation.importing import repair
 
@@ -123,7 +123,7 @@ def test_cost_is_linear_in_events(name: str, capsys: pytest.CaptureFixture[str])
 
 def test_step_projects_only_new_events(capsys: pytest.CaptureFixture[str]) -> None:
     events, later = LOGS[SIZES[-1]], log_of(SIZES[-1] + 5 * STEPS)[SIZES[-1] :]
-    cached, times = CachedProjection(), list[float]()
+    cached, times = CachedPayloadBuilder(), list[float]()
     cached.project(events, EndpointProfile(), PROMPT_INPUTS)
     for step in range(1, STEPS + 1):
         grown = [*events, *later[: 5 * step]]

@@ -15,7 +15,7 @@ from app.cli.command_output import CommandError, ExitCode
 from app.cli.proposal_choice import record_proposal_as_seen
 from app.proposals.values.proposal_errors import NotPending
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.storage.record_store import RecordStore
+from app.storage.record_store import DecisionRecordReader
 from app.workspace import trust
 
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
@@ -198,7 +198,7 @@ def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, run
     assert (root / "b.txt").read_text() == TWO_HUNKS
     tree = asyncio.run(runtime.checks.read_trees(runtime.service.versions_to_check(proposal.id))).after.id
     assert approve_proposals(runtime, approving(proposal.id)) == ExitCode.DONE
-    *_, entry = RecordStore(runtime.database, runtime.name).entries()
+    *_, entry = DecisionRecordReader(runtime.database, runtime.name).entries()
     (fact,) = entry.circumstances.checks
     assert (fact.name, fact.state, fact.tree, fact.stale) == ("both", "passed", tree, "")
 
@@ -257,7 +257,7 @@ def test_an_approval_records_evidence_only_of_the_same_files(
         (code.workspace.root / "other.txt").write_text("new\n")
     record_proposal_as_seen(code, "P2")
     assert approve_proposals(code, approving("P2")) == ExitCode.DONE
-    *_, entry = RecordStore(code.database, code.name).entries()
+    *_, entry = DecisionRecordReader(code.database, code.name).entries()
     fact = entry.circumstances.evidence
     assert [one.verdict for one in (fact.hunks if fact else ())] == verdicts
 

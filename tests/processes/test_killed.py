@@ -155,7 +155,7 @@ def run_and_kill(processes: Forking, root: Path, server: WireServer, seed: int, 
 
 def check(runtime: OpenWorkspace, done: list[str]) -> None:
     """Assert that the state on disk agrees with all operations reported as done."""
-    recovered = recover_interrupted_work(runtime, patience=-1)
+    recovered = recover_interrupted_work(runtime, grace_seconds=-1)
     assert not any("blocked" in line for line in recovered), recovered
     latest = runtime.sessions.latest()
     events: list[Event] = runtime.sessions.events(latest.id) if latest else []

@@ -11,7 +11,7 @@ import pytest
 from app.conversation.events import ContentPruned, ToolResult
 from app.conversation.payload.compaction_plan import estimate_message_tokens
 from app.images.image_files import load_and_store_images
-from app.images.mentions import find_mentions
+from app.images.mentions import find_mentioned_files
 from app.storage.pruning import prune_workspace
 from tests.oracles.reading import images, images_of_results
 from tests.servers.stage import ServerSession, open_server_session, player
@@ -74,7 +74,7 @@ async def test_unsendable_result_images_become_a_note_and_displace_no_others(
         sent = await load_and_store_images(
             runtime.workspace,
             runtime.proposals.put_blobs,
-            find_mentions("@shot.png"),
+            find_mentioned_files("@shot.png"),
             "chat",
             lambda _: asyncio.sleep(0, True),
         )

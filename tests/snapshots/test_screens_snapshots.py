@@ -17,15 +17,15 @@ from app.llm.capabilities.model_list import ListedModel
 from app.llm.endpoint_doctor import CHECKS, DoctorCheckResult, EndpointDiagnosis, LocalModelServer
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload
-from app.llm.wires.wire_registry import PreparedRequest
+from app.llm.wires.wire_registry import RequestInputs
 from app.proposals.decide.conflicts import ConflictMarkerLabels, ConflictRegion, FileConflict
 from app.proposals.values.decision_facts import FileDiffStat
 from app.runtime.open_workspace import open_workspace
 from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
 from app.ui.screens.dialog import ConfirmScreen
-from app.ui.screens.edit_screens import ConflictScreen, EditProposalScreen
-from app.ui.screens.report_screens import EndpointDoctorScreen, RequestBodyScreen
+from app.ui.screens.edit_screens import ConflictScreen, EditProposedFileScreen
+from app.ui.screens.report_screens import EndpointDoctorScreen, LastRequestScreen
 from app.ui.screens.sessions_screen import SessionPickerScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelPickerScreen, ModelSetupScreen
@@ -189,7 +189,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
         app.run_background,
         AsyncMock(),
     ),
-    "wire": lambda app: RequestBodyScreen(PreparedRequest("gpt-oss-120b", EndpointProfile(), PAYLOAD)),
+    "wire": lambda app: LastRequestScreen(RequestInputs("gpt-oss-120b", EndpointProfile(), PAYLOAD)),
     "doctor": lambda app: EndpointDoctorScreen(
         app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", SecretStr("key")), {}
     ),
@@ -198,7 +198,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
             app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(("theme", "max_steps", "base_url"), 1)
         )
     ),
-    "edit": lambda app: EditProposalScreen(
+    "edit": lambda app: EditProposedFileScreen(
         "P1", "tideline/moon.py", SOURCE, AsyncMock(), app.controllers.external_editor
     ),
     "resolve": lambda app: ConflictScreen(

@@ -18,7 +18,7 @@ from tests.ui.screen_text import screen_text
 from tests.waiting import until
 from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.review.review import ReviewPane
-from widgets.review.review_messages import DiffsWanted, IncludeOrExcludeLines, VersionDiffsWanted
+from widgets.review.review_messages import DiffsRequested, IncludeOrExcludeLines, VersionDiffsRequested
 
 BIG = (120, 60)
 """A screen on which every sample fits."""
@@ -103,7 +103,7 @@ class ReviewApp(App[None]):
         self.put(value, diffs)
         await Pilot(self).pause()
 
-    def on_diffs_wanted(self, message: DiffsWanted) -> None:
+    def on_diffs_requested(self, message: DiffsRequested) -> None:
         current = self.proposals[message.proposal_id]
         diffs = [
             diff.model_copy(update={"change": change})
@@ -111,7 +111,7 @@ class ReviewApp(App[None]):
         ]
         self.review.set_diffs(message.proposal_id, diffs)
 
-    def on_version_diffs_wanted(self, message: VersionDiffsWanted) -> None:
+    def on_version_diffs_requested(self, message: VersionDiffsRequested) -> None:
         self.review.set_version_diffs(message.proposal_id, self.versions[message.proposal_id])
 
     def on_include_or_exclude_lines(self, message: IncludeOrExcludeLines) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from app.automation.check_results import CheckState, ProposalCheckResult, ProposalChecks
 from app.runtime.open_workspace import open_workspace
-from app.storage.record_store import RecordStore
+from app.storage.record_store import DecisionRecordReader
 from app.ui.screens.output_screens import check_output_lines
 from app.workspace import trust
 from tests.oracles.reading import images
@@ -65,7 +65,7 @@ async def test_a_failed_check_is_shown_and_approval_asks_once(tmp_path: Path, se
         assert run.file == FILE
         await run.review("y")
         await run.until(lambda: "'Hi '" in run.file, "the approval")
-        (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
+        (entry,) = DecisionRecordReader(run.runtime.database, run.runtime.name).entries()
         before_them = entry.circumstances
         assert [(one.name, one.state, one.words) for one in before_them.checks] == [
             ("greets", "failed", "1 failed, 0 before")
@@ -166,7 +166,7 @@ async def test_excluding_a_hunk_outdates_the_result_and_checks_the_rest(tmp_path
         await run.review("y")
         await run.until(lambda: "Hi 2" in run.file, "the approval")
         assert "Hi 15" not in run.file
-        (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
+        (entry,) = DecisionRecordReader(run.runtime.database, run.runtime.name).entries()
         (fact,) = entry.circumstances.checks
         assert (fact.state, fact.stale, len(fact.tree)) == ("passed", "", 64)
 

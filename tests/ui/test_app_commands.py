@@ -199,7 +199,7 @@ async def test_continue_retries_and_export_never_overwrites_a_file(
 async def test_the_wire_view_shows_the_last_request_exactly(tmp_path: Path, server: WireServer, wire: str) -> None:
     async with staged(tmp_path, server, wire=wire) as run:
         await run.command("wire")
-        await run.screen("RequestBodyScreen")
+        await run.screen("LastRequestScreen")
         await run.see('tool_choice "none"')
         await run.until(lambda: run.app.screen.query_one(TextView).marked_lines("program"))
         await run.pilot.press("s", "s")

@@ -149,7 +149,7 @@ async def test_an_edit_keeps_concurrent_changes_or_resolves_conflicts(tmp_path: 
         # An edit that turns stale is resolved with what was written.
         await stage(run, server)
         await run.review("e")
-        await run.screen("EditProposalScreen")
+        await run.screen("EditProposedFileScreen")
         await run.pilot.press("ctrl+home")
         await run.write("# mine")
         await run.pilot.press("enter")
@@ -164,7 +164,7 @@ async def test_an_edit_keeps_concurrent_changes_or_resolves_conflicts(tmp_path: 
         (run.runtime.workspace.root / "greet.py").write_text(LONG)
         await stage(run, server, ("def greet 2", "def hail 2"))
         await run.review("e")
-        await run.screen("EditProposalScreen")
+        await run.screen("EditProposedFileScreen")
         await run.pilot.press("ctrl+end")
         await run.write("end")
         later = LONG.replace("line 20\n", "twenty\n")

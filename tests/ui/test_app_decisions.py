@@ -66,22 +66,22 @@ async def test_other_keys_decide_nothing_and_y_writes_what_was_shown(tmp_path: P
         assert run.app.focused is run.app.workbench.review.view
         await run.ready_to_decide("f2")
         commands["Review: Edit"].callback()
-        await run.screen("EditProposalScreen")
+        await run.screen("EditProposedFileScreen")
         # An edit begins at the line that was looked at.
         await run.screen("Workbench", "escape")
         await run.pilot.press("f3")
         await run.until(run.can_decide, "the diff")
         line = run.app.workbench.review.view.cursor.hunk
-        await run.screen("EditProposalScreen", "e")
+        await run.screen("EditProposedFileScreen", "e")
         assert line is not None
         assert run.app.screen.query_one(CodeEditor).cursor_location == (line.new_start, 0)
         # Leaving a changed edit asks first.
         await run.screen("Workbench", "escape")
         await run.review("e")
-        await run.screen("EditProposalScreen")
+        await run.screen("EditProposedFileScreen")
         await run.write("x")
         await run.screen("ConfirmScreen", "escape")
-        await run.screen("EditProposalScreen", "n")
+        await run.screen("EditProposedFileScreen", "n")
         await run.screen("ConfirmScreen", "escape")
         await run.screen("Workbench", "y")
         assert run.proposals[0].revision == 1
@@ -139,7 +139,7 @@ async def test_an_edit_before_approval_is_what_gets_written_and_named_to_the_mod
         (run.runtime.workspace.root / "greet.py").write_text(FILE + breaks)
         await stage(run, server)
         await run.review("e")
-        await run.screen("EditProposalScreen")
+        await run.screen("EditProposedFileScreen")
         await run.pilot.press("ctrl+home")
         await run.write("# mine")
         await run.pilot.press("enter")

@@ -7,7 +7,7 @@ import pytest
 
 from app.proposals.values.attention_reason import ReasonKind
 from app.runtime.review_report import make_proposal_review_report, render_review_report_as_markdown
-from app.storage.record_store import RecordStore
+from app.storage.record_store import DecisionRecordReader
 from app.ui.review_page import render_report_html
 from tests.ui.running_app import running, stage
 from tests.ui.test_app_checks import prepared
@@ -103,14 +103,14 @@ async def test_a_key_shows_what_holds_a_hunk_until_files_change_and_approval_rec
         assert (root / "greet.py").read_text() == FILE
         await run.review("y")
         await run.until(lambda: "'Hey '" in run.file, "the approval")
-        (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
+        (entry,) = DecisionRecordReader(run.runtime.database, run.runtime.name).entries()
         fact = entry.circumstances.evidence
         assert fact is not None
         assert (fact.check, [(one.path, one.hunk, one.verdict) for one in fact.hunks]) == (
             "greets",
             [("greet.py", 1, "held")],
         )
-        assert not RecordStore(run.runtime.database, run.runtime.name).verify_chain().broken
+        assert not DecisionRecordReader(run.runtime.database, run.runtime.name).verify_chain().broken
         report = make_proposal_review_report(run.runtime, "P1")
         assert "hunk 1 of greet.py: held by the check" in render_review_report_as_markdown(report)
         assert "hunk 1 <b>approved</b> · held by the check" in render_report_html(report)

@@ -10,7 +10,7 @@ from textual.widgets import TextArea
 from app.conversation.events import ProposalDecided, UserMessage, UserNotice
 from app.proposals.values.models import ProposalState
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.report_screens import format_request_body, sort_body_and_omit_image_data
+from app.ui.screens.report_screens import format_request_body, make_request_body_readable
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running, stage
 from tests.unit.images.pictures import gif, png
@@ -53,7 +53,7 @@ async def test_a_named_image_is_sent_and_shown_in_the_chat(folder: Path, server:
         assert images(server.last.body) == [("image/png", PICTURE)]
         request = run.app.require_session().requests.last_sent
         assert request is not None
-        shown = format_request_body(sort_body_and_omit_image_data(request.make_body()))
+        shown = format_request_body(make_request_body_readable(request.make_body()))
         assert "of base64]" in shown and len(shown) < 40_000
         # A hostile name is shown as what it is.
         put(run, "[red]x[/]\u202egnp.png", gif(3, 2))

@@ -12,7 +12,7 @@ from tests.wire.bench import edit
 from tests.wire.server import WireServer
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.transcript_layout import EntrySlot
-from widgets.diff.diff_pane import PositionBar
+from widgets.diff.diff_pane import DiffStatusBar
 
 
 async def with_proposal(
@@ -44,7 +44,7 @@ async def test_the_focused_pane_is_marked_tiny_sizes_work_and_notifications_cove
         await with_proposal(run, server)
         review = run.app.workbench.review
         marks: dict[str, Callable[[], object]] = {
-            "f3": lambda: review.query_one(PositionBar).styles.background,
+            "f3": lambda: review.query_one(DiffStatusBar).styles.background,
             "f4": lambda: review.approval_pane.query_one("#headline").styles.border_left,
             "f2": lambda: run.app.workbench.composer.query_one("#composer-prompt").styles.color,
         }

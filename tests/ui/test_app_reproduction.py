@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.runtime.review_report import make_proposal_review_report, render_review_report_as_markdown
-from app.storage.record_store import RecordStore
+from app.storage.record_store import DecisionRecordReader
 from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
 
@@ -39,13 +39,13 @@ async def test_unseen_files_of_a_reproduced_command_are_confirmed_at_once(tmp_pa
         assert not (root / "made1.txt").exists()
         await run.review("y")
         await run.until(lambda: (root / "made9.txt").exists(), "the approval")
-        (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
+        (entry,) = DecisionRecordReader(run.runtime.database, run.runtime.name).entries()
         assert entry.recipe is not None and (entry.recipe.command, entry.recipe.reproduced) == (MANY, 1)
         seen = 9 - len(entry.circumstances.unseen_files)
         assert f"reproduced, {seen} of 9 files seen" in render_review_report_as_markdown(
             make_proposal_review_report(run.runtime, "P1")
         )
-        assert not RecordStore(run.runtime.database, run.runtime.name).verify_chain().broken
+        assert not DecisionRecordReader(run.runtime.database, run.runtime.name).verify_chain().broken
         assert not any("byte for byte" in json.dumps(request.said) for request in server.requests)
 
 

@@ -20,7 +20,7 @@ from tests.ui.running_app import Running, running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.chat.composer import Composer
-from widgets.review.review_messages import DiffsWanted
+from widgets.review.review_messages import DiffsRequested
 
 
 @contextlib.asynccontextmanager
@@ -162,7 +162,7 @@ async def test_a_review_key_works_during_the_start_and_a_replaced_task_is_closed
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             for _ in range(3):
-                run.app.workbench.review.post_message(DiffsWanted("P1"))
+                run.app.workbench.review.post_message(DiffsRequested("P1"))
             await run.pilot.pause()
             gc.collect()
             await run.pilot.pause()

@@ -39,7 +39,7 @@ async def test_the_verify_screen_shows_and_stages_unreviewed_commits(
         await app.review("y")
         await app.until(lambda: app.proposals[0].state.value == "applied", "the decision")
         assert "three" in project.read()
-        write_and_sign_commit_notes(app.runtime, "HEAD", git_ai=False, denials=False)
+        write_and_sign_commit_notes(app.runtime, "HEAD", git_ai_notes=False, include_denials=False)
         await app.command("verify")
         await app.told("1 commit covered by reviews")
         await app.told("a.txt ann@x.org (P1, 1/1 hunks)")

@@ -392,7 +392,7 @@ async def test_status_line_names_each_phase_and_the_interrupt_key() -> None:
 
 
 ENDS: list[tuple[TurnEnded, tuple[str, ...]]] = [
-    (TurnEnded(id=9, stopped="aborted"), ("Interrupted", "/continue goes on")),
+    (TurnEnded(id=9, stopped="aborted"), ("WaitInterrupted", "/continue goes on")),
     (TurnEnded(id=9, stopped="failed", message="Key refused."), ("Key refused.", "/continue sends it again")),
     (TurnEnded(id=9, stopped="answer"), ()),
     (TurnEnded(id=9, stopped="answer", message="It broke off."), ("It broke off.", "/continue goes on")),

@@ -15,7 +15,7 @@ from app.llm.endpoint_doctor import CHECKS, DoctorCheckResult, EndpointDiagnosis
 from app.llm.values.endpoint import EndpointProfile
 from app.storage.process_coordination import SessionLock
 from app.tools.base.command_forms import CommandForm
-from app.ui.screens.edit_screens import EditProposalScreen
+from app.ui.screens.edit_screens import EditProposedFileScreen
 from app.ui.screens.report_screens import describe_diagnosis
 from app.ui.screens.sessions_screen import SessionPickerScreen, format_age
 from app.ui.screens.settings_screen import SETTING_GROUPS
@@ -384,7 +384,7 @@ async def test_keys_listed_in_help_are_bound_and_escape_confirms_after_an_edit(
         await run.app.controllers.review.actions.edit_file(EditProposedFile("P1", "gone.py", 0))
         await run.see("gone.py has no text to edit.")
         await run.until(run.can_decide, "the picture")
-        await run.screen("EditProposalScreen", "e")
+        await run.screen("EditProposedFileScreen", "e")
         await run.see("greet.py", "line 2, column 1")
         await run.write("x")
         await run.see("changed, not saved")
@@ -393,9 +393,11 @@ async def test_keys_listed_in_help_are_bound_and_escape_confirms_after_an_edit(
         with run.without("proposals"):
             await run.pilot.press("ctrl+s")
             await run.told("no such table")
-        assert isinstance(run.app.screen, EditProposalScreen) and run.app.screen.has_changes, "it can be saved again"
+        assert isinstance(run.app.screen, EditProposedFileScreen) and run.app.screen.has_changes, (
+            "it can be saved again"
+        )
         await run.screen("ConfirmScreen", "escape")
-        await run.screen("EditProposalScreen", "n")
+        await run.screen("EditProposedFileScreen", "n")
         await run.screen("ConfirmScreen", "escape")
         await run.screen("Workbench", "y")
         assert run.proposals[0].revision == 1

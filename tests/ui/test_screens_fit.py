@@ -53,7 +53,7 @@ async def test_every_screen_fits_small_terminals_and_shows_hostile_text_as_text(
             await run.screen("Workbench", "escape")
         await run.pilot.press("f3")
         await run.until(run.can_decide, "the diff")
-        await run.screen("EditProposalScreen", "e")
+        await run.screen("EditProposedFileScreen", "e")
         await run.see("x[/]y", "bidirectional")
         assert shows_text() and "\u202e" in run.app.screen.query_one(TextArea).text
         await run.screen("Workbench", "ctrl+s")

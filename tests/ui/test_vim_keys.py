@@ -103,15 +103,15 @@ async def test_the_edit_screen_has_vim_keys(tmp_path: Path, server: WireServer) 
     async with running(tmp_path, server, vim=True) as run:
         await run.say("Go")
         await run.review()
-        await run.screen("EditProposalScreen", "e")
+        await run.screen("EditProposedFileScreen", "e")
         await run.see("NORMAL")
         area = run.app.screen.query_one(CodeEditor)
         await run.pilot.press("g", "g", "d", "w", "A", "#", "escape")
         assert area.text.startswith("greet(name):#\n")
-        assert type(run.app.screen).__name__ == "EditProposalScreen"
+        assert type(run.app.screen).__name__ == "EditProposedFileScreen"
         await run.pilot.press("u", "u")
         assert area.text.startswith("def greet(name):\n")
         await run.pilot.press(*"/return", "enter")
         assert area.cursor_location == (1, 4)
         await run.pilot.press("escape")
-        await run.until(lambda: type(run.app.screen).__name__ != "EditProposalScreen", "the workbench")
+        await run.until(lambda: type(run.app.screen).__name__ != "EditProposedFileScreen", "the workbench")

@@ -52,36 +52,36 @@ def test_an_unrecorded_approval_is_recorded_once(runtime: OpenWorkspace) -> None
     session, proposal = from_session(runtime)
     runtime.service.approve(proposal)
     assert recover_interrupted_work(runtime) == [], "a living process has a moment to say so itself"
-    (line,) = recover_interrupted_work(runtime, patience=-1)
+    (line,) = recover_interrupted_work(runtime, grace_seconds=-1)
     assert proposal in line
     assert decisions(runtime, session) == [DecisionKind.APPROVED]
     assert [one.decided.decision for one in runtime.sessions.decisions()] == [DecisionKind.APPROVED]
-    assert recover_interrupted_work(runtime, patience=-1) == []
+    assert recover_interrupted_work(runtime, grace_seconds=-1) == []
 
 
 def test_an_unrecorded_decision_is_recorded_after_those_that_were(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     (runtime.workspace.root / "a.txt").write_text("something else\n")
     runtime.service.rebase_pending()
-    assert recover_interrupted_work(runtime, patience=-1) == [], "staging and rebasing are no decisions"
+    assert recover_interrupted_work(runtime, grace_seconds=-1) == [], "staging and rebasing are no decisions"
     (runtime.workspace.root / "a.txt").write_text("one\n")
     runtime.service.rebase_pending()
     append_decision_to_sessions(runtime, approval_event(runtime.service.approve(proposal)))
-    assert recover_interrupted_work(runtime, patience=-1) == []
+    assert recover_interrupted_work(runtime, grace_seconds=-1) == []
     assert decisions(runtime, session) == [DecisionKind.APPROVED]
     runtime.service.undo(proposal)
-    recover_interrupted_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, grace_seconds=-1)
     assert decisions(runtime, session) == [DecisionKind.APPROVED, DecisionKind.UNDONE]
 
 
 def test_an_unrecorded_denial_keeps_its_feedback_and_a_reopening_has_none(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     runtime.service.deny(proposal, feedback="Not so.\nOtherwise.")
-    recover_interrupted_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, grace_seconds=-1)
     (event,) = events(runtime, session)
     assert (event.decision, event.feedback) == (DecisionKind.DENIED, "Not so.\nOtherwise.")
     runtime.service.undo(proposal)
-    (line,) = recover_interrupted_work(runtime, patience=-1)
+    (line,) = recover_interrupted_work(runtime, grace_seconds=-1)
     assert "waiting again" in line
     *_, event = events(runtime, session)
     assert (event.decision, event.feedback) == (DecisionKind.REOPENED, "")
@@ -92,7 +92,7 @@ def test_recovered_decisions_keep_their_feedback_and_comments(runtime: OpenWorks
     comment = LineComment(path="a.txt", line=1, side="new", quote="+two", text="Three?")
     runtime.service.approve(proposal, feedback="Good, go on.", comments=[comment])
     runtime.service.undo(proposal)
-    recover_interrupted_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, grace_seconds=-1)
     first, second = events(runtime, session)
     assert (first.decision, first.feedback, first.comments) == (DecisionKind.APPROVED, "Good, go on.", (comment,))
     assert (second.decision, second.feedback) == (DecisionKind.UNDONE, "")
@@ -104,7 +104,7 @@ def test_an_unrecorded_partial_decision_is_recorded_by_hunk(runtime: OpenWorkspa
     draft.write("a.txt", "".join(f"{number if number not in (2, 15) else 'x'}\n" for number in range(20)))
     proposal = runtime.service.stage(draft, "Two")
     runtime.service.deny(proposal.id, ["2"], feedback="Not this one.")
-    recover_interrupted_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, grace_seconds=-1)
     (event,) = events(runtime, session)
     assert (event.decision, event.feedback, event.still_pending) == (DecisionKind.DENIED, "Not this one.", True)
     assert [(fact.landed, fact.reason) for fact in event.hunks] == [
@@ -198,5 +198,5 @@ async def test_an_unrecorded_decision_without_a_session_is_reported(runtime: Ope
 def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: OpenWorkspace) -> None:
     proposal = runtime.service.stage_patch(PATCH)
     runtime.service.approve(proposal.id)
-    recover_interrupted_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, grace_seconds=-1)
     assert [one.decided.proposal for one in runtime.sessions.decisions()] == [proposal.id]

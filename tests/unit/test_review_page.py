@@ -1,7 +1,7 @@
 """The page of a review, of files that have no lines to show."""
 
 from app.proposals.values.models import FileOperation
-from app.runtime.review_report import DeniedPartLines, ProposalReviewReport
+from app.runtime.review_report import DeniedChange, ProposalReviewReport
 from app.ui.review_page import render_report_html
 from tests.ui.sample_diffs import file_diff, proposal
 
@@ -14,7 +14,7 @@ def test_a_review_page_describes_a_file_without_lines() -> None:
     ]
     page = render_report_html(
         ProposalReviewReport(
-            proposal("P1", diffs), diffs, "", (), denied_parts=(DeniedPartLines("b.py", ("b",), ("b",)),)
+            proposal("P1", diffs), diffs, "", (), denied_parts=(DeniedChange("b.py", ("b",), ("b",)),)
         )
     )
     binary, mode, edited = page.split("<article>")[1:]

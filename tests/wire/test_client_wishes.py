@@ -12,7 +12,7 @@ from app.llm.client import ModelClient
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, RequestOptions
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, UserItem
-from app.llm.wires.wire_registry import PreparedRequest
+from app.llm.wires.wire_registry import RequestInputs
 from tests.wire.driving import asking, client_of, failure_of, updates_of
 from tests.wire.replies import Reply, Turn, document, error
 from tests.wire.server import WireServer
@@ -30,7 +30,7 @@ def wishing(
 def body_of(model: str, wire: str, build: Callable[[EndpointProfile], Payload]) -> dict[str, Any]:
     """The body, which is one that the vendor takes."""
     profile = EndpointProfile.model_validate({"wire": wire})
-    body = PreparedRequest(model, profile, build(profile)).make_body()
+    body = RequestInputs(model, profile, build(profile)).make_body()
     if wire in VENDORS:
         assert VENDORS[wire].violations(body) == []
     return body

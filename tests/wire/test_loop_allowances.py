@@ -10,7 +10,7 @@ import pytest
 from app.agent.permission_requests import GrantedPermissions
 from app.agent.updates import PermissionRequested, SessionFailed, Update
 from app.conversation.events import CallDenied, CallOutcome, ContentPruned, Event, HistoryCompacted, ToolResult
-from app.conversation.payload.projection import CachedProjection
+from app.conversation.payload.projection import CachedPayloadBuilder
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 from tests.oracles.reading import misplaced
@@ -281,7 +281,7 @@ async def test_an_old_log_with_feedback_in_the_result_sends_it_once(server: Wire
     for events in kept:
         events[:] = [as_before(event) for event in events]
     # As after a start: nothing of an earlier request is kept.
-    wired.session.context.project = CachedProjection().project
+    wired.session.context.project = CachedPayloadBuilder().project
     await wired.say("And?", last="And?")
     assert heard(server.last, WORDS.strip()) == ["tool"]
     assert not any("own words" in text for _, text in server.last.said)

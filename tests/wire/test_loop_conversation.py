@@ -26,7 +26,7 @@ from app.conversation.events import (
 from app.llm.failures.request_errors import RetryPolicy
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import ProposalState
-from app.storage.record_store import RecordStore
+from app.storage.record_store import DecisionRecordReader
 from app.tools.base.contract import PermissionAnswer
 from tests.waiting import until
 from tests.wire import strict
@@ -425,7 +425,7 @@ async def test_the_record_names_only_the_host_of_the_model(server: WireServer, t
     async with bench(server, tmp_path, base_url=address, api_key="k3y-of-mine") as on:
         await on.say("Be less formal")
         await on.session.approve("P1")
-        [entry] = RecordStore(on.runtime.database, on.runtime.name).entries()
+        [entry] = DecisionRecordReader(on.runtime.database, on.runtime.name).entries()
         assert (entry.origin.host, entry.origin.model) == (host, "test-model")
         kept = (entry.model_dump_json(), *(event.model_dump_json() for event in on.events))
         assert not any(secret in text for text in kept for secret in ("us3r", "s3cr3t", "t0k3n", "k3y-of-mine"))

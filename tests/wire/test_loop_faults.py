@@ -19,7 +19,7 @@ from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnde
 from app.conversation.log import EventStoreInterface
 from app.copies import replace
 from app.images.image_files import load_and_store_images
-from app.images.mentions import find_mentions
+from app.images.mentions import find_mentioned_files
 from app.storage import StorageError
 from app.tools.base.contract import Tool, ToolContext, ToolOutput, UnvalidatedMcpToolArguments
 from app.tools.tool_registry import AdditionalTools, ToolSet, ToolSource
@@ -169,7 +169,7 @@ class Play:
         found = await load_and_store_images(
             self.on.runtime.workspace,
             self.on.runtime.proposals.put_blobs,
-            find_mentions("@shot.png" if image else ""),
+            find_mentioned_files("@shot.png" if image else ""),
             wire,
             meant,
         )

@@ -12,7 +12,7 @@ from app.cli.main import main
 from app.conversation.events import AssistantMessage, ContentPruned, ProposalDecided, UserMessage, UserNotice
 from app.images.image import Image
 from app.images.image_files import load_and_store_images
-from app.images.mentions import find_mentions
+from app.images.mentions import find_mentioned_files
 from app.llm.capabilities.profiles import MAX_AGE_SECONDS_BY_FIELD, read_learned_fields
 from app.llm.client import ModelClient
 from app.runtime.model_connection import LearnedProfileStore
@@ -53,7 +53,7 @@ async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
     return await load_and_store_images(
         on.runtime.workspace,
         on.runtime.proposals.put_blobs,
-        find_mentions(text),
+        find_mentioned_files(text),
         on.session.ports.model.profile.wire,
         lambda _: asyncio.sleep(0, True),
     )

@@ -20,10 +20,10 @@ from app.conversation.events import (
     Event,
     LadderMove,
     MessageQueued,
+    MessagesDequeued,
     ProposalDecided,
     ProposalStaged,
     Question,
-    QueueTaken,
     RequestSent,
     ToolResult,
     TurnEnded,
@@ -31,7 +31,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import EventStoreInterface
-from app.conversation.payload.projection import CachedProjection
+from app.conversation.payload.projection import CachedPayloadBuilder
 from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ReceivedToolCall, ResponseCompleted, StreamUpdate
@@ -273,7 +273,7 @@ async def test_an_immediate_answer_comes_after_the_end_of_the_turn(opened: Opene
     await settled(session, *early)
     assert [event.type for event in of(session, TurnStarted | TurnEnded)] == ["turn_started", "turn_ended"] * 2
     assert [event.text for event in of(session, Answer)] == ["a"]
-    assert not of(session, MessageQueued | QueueTaken)
+    assert not of(session, MessageQueued | MessagesDequeued)
 
 
 async def test_a_following_window_runs_no_turn_and_recalls_no_message(opened: Opened) -> None:
@@ -428,13 +428,13 @@ async def test_payloads_are_made_on_a_thread(
     """Of a long history it takes half a second, in which no key would be dealt with."""
     made_on: list[threading.Thread] = []
 
-    whole = CachedProjection.project
+    whole = CachedPayloadBuilder.project
 
     def watched(*given: Any) -> Any:
         made_on.append(threading.current_thread())
         return whole(*given)
 
-    monkeypatch.setattr(CachedProjection, "project", watched)
+    monkeypatch.setattr(CachedPayloadBuilder, "project", watched)
     async with bench(server, tmp_path) as on:
         await on.say("Be less formal", edit())
     assert len(made_on) >= 2, "the request and the closing one"

@@ -304,7 +304,7 @@ class ChatPane(Column):
     def _show_turn_end(self, event: TurnEnded) -> None:
         match event.stopped:
             case "aborted":
-                self.status_line.show_turn_end("Interrupted", "goes on")
+                self.status_line.show_turn_end("WaitInterrupted", "goes on")
             case "failed":
                 self.status_line.show_turn_end(event.message or "The request failed.", "sends it again")
             case "answer" if event.message:

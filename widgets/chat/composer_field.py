@@ -12,7 +12,7 @@ from textual import events, on
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
-from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
+from app.images.mentions import Mention, find_mentioned_files, format_mention, possible_pasted_paths
 from widgets.common.input_order import BurstKey, input_arrival_time
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class DroppedImages:
 
     def find_mentions(self, text: str) -> tuple[Mention, ...]:
         """Return the files that a text mentions."""
-        return find_mentions(text, frozenset(self._paths))
+        return find_mentioned_files(text, frozenset(self._paths))
 
 
 Folds = tuple[tuple[int, int], ...]

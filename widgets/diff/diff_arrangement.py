@@ -17,7 +17,7 @@ from msgspec import Struct
 from app.copies import replace
 from app.proposals.text.line_comparison import Pair, is_paired_line_by_line, pair_lines
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.hunk_lines import HunkRange, Side, changed_line_at, hunk_line_numbers, removed_and_added_lines
+from app.review.hunk_lines import HunkPartRanges, Side, changed_line_at, hunk_line_numbers, removed_and_added_lines
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
     HUNK_HEAD_KINDS,
@@ -182,7 +182,7 @@ class _SegmentBuilder(Struct):
         old = new = 0
         has_hidden_space = False
         for index, hunk in enumerate(change.hunks):
-            parts: Sequence[Hunk | HunkRange] = self.hidden_space.parts.get((number, index)) or (hunk,)
+            parts: Sequence[Hunk | HunkPartRanges] = self.hidden_space.parts.get((number, index)) or (hunk,)
             for part in parts:
                 # Hidden changes of a hunk are shown as context, in one stretch with the unchanged lines beside them.
                 gap, first = (index, not index) if part is parts[0] else (-1 - new, False)
@@ -222,7 +222,7 @@ class _SegmentBuilder(Struct):
         if start < new + count:
             yield ContextSegment(file, old + start - new, start, new + count - start, gap)
 
-    def _hunk_segments(self, file: int, index: int, hunk: Hunk | HunkRange, above: int) -> Iterator[RowSegment]:
+    def _hunk_segments(self, file: int, index: int, hunk: Hunk | HunkPartRanges, above: int) -> Iterator[RowSegment]:
         """Yield the segments of a hunk or of its part; `above` is the number of parts above it."""
         if not hunk.old_count and not hunk.new_count:
             return
@@ -249,13 +249,13 @@ class _SegmentBuilder(Struct):
         elif start < whole.rows:
             yield whole.slice_rows(start, whole.rows - start)
 
-    def _aligned_lines(self, file: int, hunk: Hunk | HunkRange) -> list[Pair] | None:
+    def _aligned_lines(self, file: int, hunk: Hunk | HunkPartRanges) -> list[Pair] | None:
         if is_paired_line_by_line(hunk.old_count, hunk.new_count):
             return None
         return pair_lines(*removed_and_added_lines(self.diffs[file], hunk))
 
     def _commented_rows(
-        self, file: int, hunk: Hunk | HunkRange, whole: RowSegment
+        self, file: int, hunk: Hunk | HunkPartRanges, whole: RowSegment
     ) -> Iterator[tuple[int, SourceLinePosition]]:
         """Yield the rows of a hunk that have comments below them, from the top, with the commented lines."""
 

@@ -197,11 +197,11 @@ _MAX_QUERY_CHARACTERS = 20
 """Maximum characters of the query that are shown beside the count."""
 
 
-class PositionBar(Widget):
+class DiffStatusBar(Widget):
     """Shows a title, the change's origin, and the cursor's position in it: file, line, hunk, search matches."""
 
     DEFAULT_CSS = """
-    PositionBar {
+    DiffStatusBar {
         height: 1;
         padding: 0 1;
         background: $surface;
@@ -328,8 +328,8 @@ class DiffPane(Column):
         DiffView { width: 1fr; height: 1fr; }
         /* Textual restyles the children on a change of focus only if a rule of the pane itself uses :focus-within. */
         &:focus-within { height: 1fr; }
-        &:focus-within PositionBar { background: $primary 30%; color: $foreground; }
-        &:ansi:focus-within PositionBar { background: ansi_blue; color: ansi_bright_white; }
+        &:focus-within DiffStatusBar { background: $primary 30%; color: $foreground; }
+        &:ansi:focus-within DiffStatusBar { background: ansi_blue; color: ansi_bright_white; }
     }
     """
 
@@ -356,7 +356,7 @@ class DiffPane(Column):
         """Proposal, path and line of the comment in the field; the view may show another proposal meanwhile."""
 
     def compose(self) -> ComposeResult:
-        yield PositionBar()
+        yield DiffStatusBar()
         yield FileList(self.view)
         with Row():
             yield self.view
@@ -400,7 +400,7 @@ class DiffPane(Column):
     @on(DiffView.CameOnScreen)
     def _update_position(self) -> None:
         if self.is_mounted:
-            self.query_one(PositionBar).show_position(self.view, self._title, self._origin)
+            self.query_one(DiffStatusBar).show_position(self.view, self._title, self._origin)
             self.query_one(MiniMap).update_from_view()
             self.query_one(FileList).update_from_view(self.size.height)
 

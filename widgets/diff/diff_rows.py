@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from app.proposals.values.models import Hunk
-from app.review.hunk_lines import HunkRange, Side
+from app.review.hunk_lines import HunkPartRanges, Side
 
 
 class SourceLinePosition(NamedTuple):
@@ -215,7 +215,13 @@ class UnifiedSegment(RowSegment):
     __slots__ = ("_whole_hunk", "above", "offset", "old_count", "old_start")
 
     def __init__(
-        self, file: int, index: int, hunk: Hunk | HunkRange, offset: int = 0, rows: int | None = None, above: int = 0
+        self,
+        file: int,
+        index: int,
+        hunk: Hunk | HunkPartRanges,
+        offset: int = 0,
+        rows: int | None = None,
+        above: int = 0,
     ) -> None:
         """`offset` is the first row within the hunk or part; `above` is the number of the hunk's rows above it."""
         self.file, self.hunk, self.heights = file, index, None
@@ -261,7 +267,7 @@ class SplitSegment(RowSegment):
         self,
         file: int,
         index: int,
-        hunk: Hunk | HunkRange,
+        hunk: Hunk | HunkPartRanges,
         pairs: Sequence[tuple[int | None, int | None]] | None,
         offset: int = 0,
         rows: int | None = None,

@@ -283,13 +283,13 @@ def visible_spans_of_context_line(line: str, wrap: bool) -> Spans | None:
 
 
 @lru_cache_by_text_identity(1024)
-def display_visible_spans(line: str, spans: Spans) -> DisplayText:
+def display_only_spans(line: str, shown_spans: Spans) -> DisplayText:
     """Return the drawn form of a line of which only some spans are shown; the gaps show how much is hidden."""
     texts: list[str] = []
     width_runs: list[WidthRun] = []
     gaps: list[Span] = []
     drawn = cell = 0
-    for start, end, shown in _split_at_gaps(line, spans):
+    for start, end, shown in _split_at_gaps(line, shown_spans):
         if shown is None:
             text = f"⋯{end - start:,} unchanged⋯"
             gaps.append((drawn, drawn + len(text)))
@@ -358,7 +358,7 @@ def find_line_breaks(line: str, width: int, spans: Spans | None = None) -> LineB
         width: Cells of a terminal line.
         spans: The shown spans of the line; None for the whole line.
     """
-    shown = display_text(line) if spans is None else display_visible_spans(line, spans)
+    shown = display_text(line) if spans is None else display_only_spans(line, spans)
     text, plain = shown.text, not shown.width_runs
     ideographs = not plain and _IDEOGRAPH_PATTERN.search(text) is not None
     indent = _INDENT_PATTERN.match(text)

@@ -17,7 +17,7 @@ from app.proposals.text.line_comparison import (
 )
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import (
-    HunkRange,
+    HunkPartRanges,
     Side,
     diff_side_lines,
     hunk_line_numbers,
@@ -241,7 +241,7 @@ _MAX_WORD_CHARACTERS = 500
 """Maximum characters beyond the visible range that are examined for the letters of a word."""
 
 
-class LineMarks:
+class LineHighlights:
     """Marks in the lines of a diff: changed words, moved lines, and lines that no test runs."""
 
     def __init__(self, diffs: Sequence[FileDiff]) -> None:
@@ -249,7 +249,7 @@ class LineMarks:
         self._paired_lines: dict[tuple[int, int], dict[tuple[Side, int], int]] = {}
         self.moved: MovedLines = {}
         """Moved lines, as far as they have been found."""
-        self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
+        self._parts: Mapping[tuple[int, int], Sequence[HunkPartRanges]] = {}
         self.uncovered = frozenset(
             SourceLinePosition(file, "new", line)
             for file, diff in enumerate(diffs)
@@ -257,7 +257,7 @@ class LineMarks:
         )
         """Lines that no test runs."""
 
-    def limit_to_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkRange]]) -> None:
+    def limit_to_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkPartRanges]]) -> None:
         """Mark only these parts of hunks as changed; a line is compared within its part."""
         if parts != self._parts:
             self._parts = parts
@@ -275,7 +275,7 @@ class LineMarks:
             self._paired_lines[key] = self._pair_lines_of_parts(file, self._parts.get(key, (changed_hunk,)))
         return self._paired_lines[key].get((side, line))
 
-    def _pair_lines_of_parts(self, file: int, parts: Sequence[Hunk | HunkRange]) -> dict[tuple[Side, int], int]:
+    def _pair_lines_of_parts(self, file: int, parts: Sequence[Hunk | HunkPartRanges]) -> dict[tuple[Side, int], int]:
         paired_lines: dict[tuple[Side, int], int] = {}
         for part in parts:
             for old, new in pair_lines(*removed_and_added_lines(self._diffs[file], part)):

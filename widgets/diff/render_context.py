@@ -12,8 +12,8 @@ from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, RowSegment
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,
+    display_only_spans,
     display_text,
-    display_visible_spans,
     find_line_breaks,
     visible_spans_of_changed_line,
     visible_spans_of_context_line,
@@ -21,7 +21,7 @@ from widgets.diff.display_cells import (
     wrap_into_safe_lines,
     wrapped_row_count,
 )
-from widgets.diff.line_marks import LineMarks
+from widgets.diff.line_marks import LineHighlights
 from widgets.diff.syntax_tokens import LazySyntaxTokens
 
 StyleOf = Callable[[tuple[str, ...]], Style]
@@ -61,7 +61,7 @@ class RenderContext(Struct):
     """Everything that affects how a row looks, except the row."""
 
     diffs: Sequence[FileDiff] = ()
-    marks: LineMarks = field(default_factory=lambda: LineMarks(()))
+    marks: LineHighlights = field(default_factory=lambda: LineHighlights(()))
     syntax: LazySyntaxTokens = field(default_factory=lambda: LazySyntaxTokens(()))
     width: int = 0
     """Cells of the whole row."""
@@ -148,7 +148,7 @@ class RenderContext(Struct):
         key = SourceLinePosition(row.file, side, number)
         if key not in self._long_lines:
             spans = self.visible_spans(row, side, number)
-            text = display_text(line) if spans is None else display_visible_spans(line, spans)
+            text = display_text(line) if spans is None else display_only_spans(line, spans)
             starts, hang = find_line_breaks(line, self.code_width, spans) if self.wrap else ((0,), 0)
             self._long_lines[key] = DrawnSourceLine(text, starts, hang, self.changed_spans(row, side, number))
         return self._long_lines[key]

@@ -30,7 +30,7 @@ class UnseenLine(NamedTuple):
     """Number of the line in the hunk."""
 
 
-class UnseenLines:
+class UnseenLineFinder:
     """Counts and finds the unseen lines of a diff.
 
     Excluded hunks, and hunks that were decided while others are pending, do not count.
@@ -135,7 +135,7 @@ class SeenRecorder:
         """The horizontal scroll position of `_painted_lines`."""
         self.seen = SeenLines()
         """The seen lines of the shown change."""
-        self.unseen = UnseenLines(model.render_context, self.seen)
+        self.unseen = UnseenLineFinder(model.render_context, self.seen)
 
     def start_recording_change(self, seen_before: SeenLines | None = None) -> None:
         """Start recording a change; `seen_before` are its lines that were on the screen before, None for none."""
@@ -145,7 +145,7 @@ class SeenRecorder:
 
     def update_counted_lines(self) -> None:
         """Count again, because other hunks are excluded now."""
-        self.unseen = UnseenLines(self._model.render_context, self.seen)
+        self.unseen = UnseenLineFinder(self._model.render_context, self.seen)
 
     def reset_layout(self) -> None:
         """Forget the drawn lines, because the layout has changed."""

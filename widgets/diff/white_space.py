@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.hunk_lines import HunkRange, hunk_line_numbers, removed_and_added_lines
+from app.review.hunk_lines import HunkPartRanges, hunk_line_numbers, removed_and_added_lines
 from app.text.quantities import format_count
 from widgets.diff.diff_rows import NoteRow, SourceLinePosition
 
@@ -200,7 +200,7 @@ HunkKey = tuple[int, int]
 class HiddenWhitespace(Struct, frozen=True):
     """The white space changes that the view hides: which parts of their hunks stay, and how many lines go."""
 
-    parts: Mapping[HunkKey, tuple[HunkRange, ...]] = field(default_factory=dict)
+    parts: Mapping[HunkKey, tuple[HunkPartRanges, ...]] = field(default_factory=dict)
     """The parts of a hunk to show; empty for a hunk that changes only white space."""
     lines: Mapping[HunkKey, int] = field(default_factory=dict)
     """Number of hidden lines of each hunk."""
@@ -255,7 +255,7 @@ def describe_space_lines(lines: int) -> str:
 
 def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     """Return the white space changes that can be hidden; call it in a thread for a large diff."""
-    parts: dict[HunkKey, tuple[HunkRange, ...]] = {}
+    parts: dict[HunkKey, tuple[HunkPartRanges, ...]] = {}
     lines: dict[HunkKey, int] = {}
     indented: dict[int, int] = {}
     for file, diff in enumerate(diffs):
@@ -270,7 +270,7 @@ def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
                 lines[file, index] = result.left_out
                 old, new = hunk.old_start, hunk.new_start
                 parts[file, index] = tuple(
-                    HunkRange(old + change.old_start, change.removed, new + change.new_start, change.added)
+                    HunkPartRanges(old + change.old_start, change.removed, new + change.new_start, change.added)
                     for change in result.changes
                 )
     return HiddenWhitespace(parts, lines, indented)

@@ -16,10 +16,10 @@ from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentKind, SourceLinePosition
 from widgets.review.review_messages import (
-    CommentFollowUpsWanted,
-    DiffsWanted,
+    CommentFollowUpsRequested,
+    DiffsRequested,
     ReviewPaneInterface,
-    VersionDiffsWanted,
+    VersionDiffsRequested,
 )
 from widgets.review.review_wording import (
     QUIET_STYLE,
@@ -90,13 +90,13 @@ class DiffPreviewController:
             self._view.show_message("Nothing to review yet. What the model proposes appears here.")
         else:
             self._view.show_message(f"Loading {proposal.id} …")
-            self._host.post_message(DiffsWanted(proposal.id))
+            self._host.post_message(DiffsRequested(proposal.id))
 
     def update_shown_proposal(self) -> None:
         """Request the diffs of the shown proposal if it has changed."""
         proposal = self._state.proposal
         if proposal is not None and proposal != self._proposal_of_diffs:
-            self._host.post_message(DiffsWanted(proposal.id))
+            self._host.post_message(DiffsRequested(proposal.id))
 
     def show_requested_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show requested diffs; return False if another proposal is shown now."""
@@ -144,7 +144,7 @@ class DiffPreviewController:
     def compare_versions(self, proposal: Proposal) -> bool:
         """Compare the previous version with this one; if its diff is missing, request it and return False."""
         if self._version_diffs is None or self._version_diffs[0] != proposal.id:
-            self._host.post_message(VersionDiffsWanted(proposal.id))
+            self._host.post_message(VersionDiffsRequested(proposal.id))
             return False
         self.comparing = True
         self._view.show_message()
@@ -201,7 +201,7 @@ class DiffPreviewController:
         """Request how the shown proposal responds to the comments on the previous version."""
         proposal = self._state.proposal
         if proposal is not None and (comments := self._state.feedback_drafts.sent.get(proposal.supersedes)):
-            self._host.post_message(CommentFollowUpsWanted(proposal.id, comments))
+            self._host.post_message(CommentFollowUpsRequested(proposal.id, comments))
 
     @property
     def _description_state(self) -> Literal["", "folded", "unfolded"]:

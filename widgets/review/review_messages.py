@@ -123,16 +123,16 @@ class FeedbackOrphaned(Message):
     text: str
 
 
-class DiffsWanted(_ProposalMessage):
+class DiffsRequested(_ProposalMessage):
     """Request the diffs of this proposal's current revision; answer with `set_diffs`."""
 
 
-class VersionDiffsWanted(_ProposalMessage):
+class VersionDiffsRequested(_ProposalMessage):
     """Request the diff from the previous version to this one; answer with `set_version_diffs`."""
 
 
 @dataclass
-class CommentFollowUpsWanted(_ProposalMessage):
+class CommentFollowUpsRequested(_ProposalMessage):
     """Request how a proposal changed the commented lines of its previous version; answer with `set_follow_ups`."""
 
     comments: tuple[LineComment, ...]

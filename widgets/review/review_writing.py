@@ -53,16 +53,16 @@ def comments_in_diffs(comments: Iterable[UnsentComment], diffs: Sequence[FileDif
 
 
 def notes_above_diff(
-    state: ReviewQueueState, proposal: Proposal, description: Literal["", "folded", "unfolded"]
+    state: ReviewQueueState, proposal: Proposal, description_display: Literal["", "folded", "unfolded"]
 ) -> list[NoteRow]:
     """Return the notes above the first file: summary, description, re-based files, comments on the previous version.
 
     Args:
-        description: How to show the author's description; empty if the approval pane shows all of it.
+        description_display: How to show the author's description; empty if the approval pane shows all of it.
     """
     notes = [NoteRow(-1, summarize_size_and_risks(proposal), "plain")] if risk_summary_clauses(proposal) else []
-    if description and (summary := attribute_summary_to_author(proposal)):
-        notes.append(NoteRow(-1, summary, description, AUTHOR_TEXT_KEY))
+    if description_display and (summary := attribute_summary_to_author(proposal)):
+        notes.append(NoteRow(-1, summary, description_display, AUTHOR_TEXT_KEY))
     for path in state.seen_tracker.rebased_files(proposal) if can_be_approved(proposal) else ():
         text = f"{path}: re-based since you last saw it here. Look again at what would be written."
         notes.append(NoteRow(-1, text, "warning"))

@@ -22,7 +22,7 @@ from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
 from app.copies import replace
 from app.proposals.decide.decision_outcomes import make_decision_scope
-from app.proposals.decide.workspace_versions import VersionsToCheck
+from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
 from app.proposals.proposal_service import ProposalService
 from app.proposals.risk.edited_file import is_test_or_test_data
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
@@ -433,7 +433,7 @@ class HunkTestEvidenceCollector:
         return outcome
 
     async def _read_tree(self, tree: PendingFiles) -> WorkspaceTree:
-        return (await self._checks.read_trees(VersionsToCheck(tree, {}, (), ()))).after
+        return (await self._checks.read_trees(FilesBeforeAndAfter(tree, {}, (), ()))).after
 
 
 def _lines_on_disk(hunk: Hunk) -> range:

@@ -230,7 +230,7 @@ def fold_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
     return reader.finish_history()
 
 
-class HistoryCheckpoint(Struct):
+class HistoryBuilderState(Struct):
     """State of a `HistoryBuilder` from which another one can continue in the middle of a log."""
 
     calls: set[str] = field(default_factory=set)
@@ -256,14 +256,14 @@ class HistoryBuilder:
         omissions: HistoryOmissions,
         ids: WireIds,
         kept_characters: int,
-        earlier: HistoryCheckpoint | None = None,
+        earlier: HistoryBuilderState | None = None,
     ) -> None:
         self.changed_earlier = False
         """An event changes the part that `earlier` describes: the whole log must be read again."""
         self.ids = ids
         self._kept_characters = kept_characters
         self._omissions = omissions
-        self._earlier = earlier or HistoryCheckpoint()
+        self._earlier = earlier or HistoryBuilderState()
         self._items: list[HistoryItem] = []
         self._arrived_during_request: list[HistoryItem] | None = None
         """Items that arrived after the request was sent, so it did not contain them; None if no request is open."""
@@ -295,10 +295,10 @@ class HistoryBuilder:
         calls = [*self._questions, *(self._response.records if self._response else ())]
         return not any(record.is_open for record in calls)
 
-    def checkpoint(self) -> tuple[list[HistoryItem], HistoryCheckpoint]:
+    def checkpoint(self) -> tuple[list[HistoryItem], HistoryBuilderState]:
         """Return the settled items and the facts for a reader of the later events."""
         calls = self._earlier.calls | self._records.keys()
-        return self._items, HistoryCheckpoint(calls, self._turn_notes, self._changed_notes)
+        return self._items, HistoryBuilderState(calls, self._turn_notes, self._changed_notes)
 
     def finish_history(self) -> History:
         """Return the history after all events were applied."""

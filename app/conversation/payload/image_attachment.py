@@ -139,14 +139,14 @@ def _unsent_reason(history_image: HistoryImage, profile: EndpointProfile, conten
     if history_image.pruned:
         return "pruned"
     gone = "" if history_image.image.sha256 in contents else "gone"
-    return image_unsent_reason(history_image.image, profile, of_tool=history_image.of_tool) or gone
+    return image_unsent_reason(history_image.image, profile, from_tool=history_image.of_tool) or gone
 
 
-def image_unsent_reason(image: Image, profile: EndpointProfile, *, of_tool: bool = False) -> str:
+def image_unsent_reason(image: Image, profile: EndpointProfile, *, from_tool: bool = False) -> str:
     """Return why an endpoint is not sent an image, as one word such as `large`; empty if it is sent."""
     if not profile.accepts_images:
         return "blind"
-    if of_tool and profile.wire == "chat":
+    if from_tool and profile.wire == "chat":
         return "unfit"
     if image.sha256 in profile.refused_images:
         return "refused"

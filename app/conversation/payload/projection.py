@@ -1,8 +1,8 @@
 """The payload of a request as a pure function of the log, the endpoint's profile and a few other inputs.
 
 It runs for every request. The log is never repaired: calls without a result, orphan results and crashes during a step
-are handled here, in the same way each time. `CachedProjection` reuses messages between requests (the log only grows)
-and returns the same payloads.
+are handled here, in the same way each time. `CachedPayloadBuilder` reuses messages between requests (the log only
+grows) and returns the same payloads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from app.conversation.events import AssistantMessage, ContentPruned, Event, Hist
 from app.conversation.payload.history import (
     History,
     HistoryBuilder,
-    HistoryCheckpoint,
+    HistoryBuilderState,
     HistoryGap,
     HistoryItem,
     HistoryOmissions,
@@ -357,7 +357,7 @@ class _CachedPrefix(Struct, frozen=True):
     marks: HistoryOmissions
     later: tuple[Event, ...]
     """Compactions and prunings after the prefix that `marks` includes."""
-    earlier: HistoryCheckpoint | None
+    earlier: HistoryBuilderState | None
     ids: WireIds
     history_images: list[HistoryImage]
     image_reasons: list[tuple[Image, str]]
@@ -370,7 +370,7 @@ class _CachedPrefix(Struct, frozen=True):
         return HistoryBuilder(self.marks, self.ids.fork(), kept, self.earlier)
 
 
-class CachedProjection:
+class CachedPayloadBuilder:
     """Builds the payloads of a session; each costs time only for the new events.
 
     It caches the messages of the log up to the last request or turn start at which no call or question was open. It

@@ -20,7 +20,7 @@ from app.doors.hook.text_edits import (
     has_only_crlf,
 )
 from app.doors.hook.transcripts import (
-    ResponseAndPromptIds,
+    ResponseIdentity,
     find_claude_response,
     find_codex_response,
     find_last_droid_response,
@@ -29,16 +29,16 @@ from app.doors.hook.transcripts import (
 )
 
 if TYPE_CHECKING:
-    from app.doors.hook.turn_files import InMemoryTurnFiles
+    from app.doors.hook.turn_files import InMemoryCallFiles
 
 
-ApplyToolCall = Callable[["InMemoryTurnFiles", Mapping[str, Any]], None]
+ApplyToolCall = Callable[["InMemoryCallFiles", Mapping[str, Any]], None]
 """Applies a tool call to files. Raises EditNotStaged."""
 
 
-def _no_response(path: str, call: str) -> ResponseAndPromptIds:
+def _no_response(path: str, call: str) -> ResponseIdentity:
     """Return an empty response: the agent has no transcript, or names the response in its payload."""
-    return ResponseAndPromptIds()
+    return ResponseIdentity()
 
 
 class DenialFormat(NamedTuple):
@@ -97,7 +97,7 @@ class ExternalAgent(NamedTuple):
     """Instruction for the user after the settings are written."""
     project_variable: str = ""
     """The environment variable in which it passes the project to its hook; empty if it has none."""
-    response: Callable[[str, str], ResponseAndPromptIds] = _no_response
+    response: Callable[[str, str], ResponseIdentity] = _no_response
     """Finds the response of a call, given the path of the transcript and the id of the call."""
     program_name: str = ""
     """Name of its program, if it differs from `name`."""
@@ -189,7 +189,7 @@ _COPILOT_EDIT = ReplacementTool(
 _COPILOT_CREATE = WholeFileTool(path="path", content="file_text", only_new=True).apply
 
 
-def _copilot_edit(files: "InMemoryTurnFiles", arguments: Mapping[str, Any]) -> None:
+def _copilot_edit(files: "InMemoryCallFiles", arguments: Mapping[str, Any]) -> None:
     """Change a file or apply a patch: with some models, the tool of this name takes a patch."""
     (apply_codex_patch if arguments.get("input") else _COPILOT_EDIT)(files, arguments)
 

@@ -35,19 +35,19 @@ def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAg
 
 
 def add_decisions_to_call_answer(
-    root: Path, turns: Sequence[CapturedAgentTurn], answer: HookAnswer, *, denies: bool
+    root: Path, turns: Sequence[CapturedAgentTurn], answer: HookAnswer, *, text_only_in_denial: bool
 ) -> HookAnswer:
     """Add unreported decisions to the answer to a call; deny the call if the agent should read them first.
 
     Args:
         turns: Turns whose proposals have decisions to report.
         answer: The answer to the call without the decisions.
-        denies: Whether the agent reads text only in a denial.
+        text_only_in_denial: Whether the agent reads text only in a denial.
     """
     report = make_answer_with_unreported_decisions(root, turns)
     if answer.verdict == "deny":
         return answer._replace(words=f"{report.words}\n\nOn this call: {answer.words}", reported=report.reported)
-    if answer.verdict == "none" and not denies:
+    if answer.verdict == "none" and not text_only_in_denial:
         return report
     words = f"{report.words}\n\nNothing of this call was done, so that you read this first. Make it again if it fits."
     return report._replace(verdict="deny", words=words)
@@ -59,12 +59,12 @@ def answer_call_with_decision_or_refusal(root: Path, turn: CapturedAgentTurn, re
         return _wait_for_decision_report(runtime, turn.proposal, turn.reported, refusal, until=0.0)
 
 
-def stage_edits_and_wait_for_decision(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
-    """Stage captured edits and return the decision that comes until `until` (monotonic time); else `answer`."""
+def stage_edits_and_wait_for_decision(root: Path, fallback: HookAnswer, until: float) -> HookAnswer:
+    """Stage captured edits and return the decision that comes until `until` (monotonic time); else `fallback`."""
     with _open_and_close_workspace(root) as runtime:
-        if refused := [line for line in stage_edits_from_hooks(runtime) if line.startswith(f"{answer.proposal},")]:
-            return answer._replace(words=refused[0])
-        return _wait_for_decision_report(runtime, answer.proposal, 0, answer, until)
+        if refused := [line for line in stage_edits_from_hooks(runtime) if line.startswith(f"{fallback.proposal},")]:
+            return fallback._replace(words=refused[0])
+        return _wait_for_decision_report(runtime, fallback.proposal, 0, fallback, until)
 
 
 def set_summary_from_last_message(root: Path, proposal: str, message: str) -> None:

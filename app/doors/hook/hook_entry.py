@@ -37,7 +37,7 @@ from app.doors.hook.hook_messages import (
     parse_call,
     render_answer,
 )
-from app.doors.hook.turn_files import InMemoryTurnFiles
+from app.doors.hook.turn_files import InMemoryCallFiles
 from app.proposals.values.proposal_errors import TooManyUnreadLinesToStage
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
@@ -85,9 +85,9 @@ class HookContext(NamedTuple):
     @property
     def unread_limit(self) -> int:
         """Return how many lines may be unread before an edit; 0 for no limit. Raises ValueError or OSError."""
-        from app.config.toml_files import read_unseen_lines_limit
+        from app.config.toml_files import read_max_unread_lines
 
-        return read_unseen_lines_limit(self.config_file) if self.config_file is not None else 0
+        return read_max_unread_lines(self.config_file) if self.config_file is not None else 0
 
 
 class HookTerminated(BaseException):
@@ -198,7 +198,7 @@ def _add_decision(door: HookContext, call: HookCall, answer: HookAnswer, until: 
     if turns and (how := find_agent(call.agent).hears_with_call):
         from app.doors.hook.delivery import add_decisions_to_call_answer
 
-        answer = add_decisions_to_call_answer(root, turns, answer, denies=how == "denial")
+        answer = add_decisions_to_call_answer(root, turns, answer, text_only_in_denial=how == "denial")
     if answer.proposal and until > time.monotonic():
         from app.doors.hook.delivery import stage_edits_and_wait_for_decision
 
@@ -335,7 +335,7 @@ def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookAnswe
     is_same_response = turn is not None and bool(call.response) and call.response == turn.response
     if turn is not None and closed and not (edit and is_same_response):
         # A call in the same response as the edit was made before the denial; let the agent write its last message.
-        return hook_messages.call_after_staged_edit_answer(turn.proposal, ends_turn=not is_same_response)
+        return hook_messages.deny_call_after_staged_edit(turn.proposal, ends_turn=not is_same_response)
     if edit is None:
         answer = _answer_other_call(context, call)
         if answer.verdict in ("none", "ask"):
@@ -343,7 +343,7 @@ def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookAnswe
         return answer
     mine = turn if turn is not None and closed else None
     before = context.captured.captured_files(mine.proposal) if mine else []
-    files = InMemoryTurnFiles(context.workspace, call.folder, before)
+    files = InMemoryCallFiles(context.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
     except EditNotStaged as error:
@@ -398,7 +398,7 @@ def _answer_other_call(door: HookContext, call: HookCall) -> HookAnswer:
         return _answer_shell_command(door, call)
     other = find_agent_with_tool(call.tool)
     return (
-        hook_messages.other_agents_tool_answer(call.tool, agent.title, other.title, other.name)
+        hook_messages.refuse_tool_of_other_agent(call.tool, agent.title, other.title, other.name)
         if other
         else EMPTY_ANSWER
     )

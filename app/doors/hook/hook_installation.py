@@ -180,7 +180,7 @@ message, for example when SIGINT or SIGPIPE ends the hook. Works in every login 
 """
 
 
-class UnreadableSettings(ValueError):
+class UneditableSettings(ValueError):
     """The settings are not JSON that signoff can change; the message is one line."""
 
 
@@ -233,7 +233,7 @@ def make_hook_command(agent: ExternalAgent, options: HookOptions) -> str:
 
 
 def find_hook(agent: ExternalAgent, settings_text: str) -> InstalledHook | None:
-    """Return signoff's hook as the settings have it; None if there is none. Raises UnreadableSettings."""
+    """Return signoff's hook as the settings have it; None if there is none. Raises UneditableSettings."""
     if agent.form == "plugin":
         line = parse_plugin_command(settings_text)
         plugin = InstalledHook(line, math.inf, "", True)
@@ -264,7 +264,7 @@ def find_hook(agent: ExternalAgent, settings_text: str) -> InstalledHook | None:
 
 
 def add_hook(agent: ExternalAgent, settings_text: str, options: HookOptions) -> str:
-    """Return the settings with signoff's hook, which replaces an earlier one. Raises UnreadableSettings."""
+    """Return the settings with signoff's hook, which replaces an earlier one. Raises UneditableSettings."""
     if agent.form == "plugin":
         return render_hook_plugin(make_hook_command(agent, options), options.max_seconds)
     settings_text = remove_hook(agent, settings_text) if settings_text.strip() else "{}\n"
@@ -292,7 +292,7 @@ def _events_besides_calls(agent: ExternalAgent) -> tuple[str, ...]:
 
 
 def remove_hook(agent: ExternalAgent, settings_text: str) -> str:
-    """Return the settings without signoff's hook and without emptied lists. Raises UnreadableSettings."""
+    """Return the settings without signoff's hook and without emptied lists. Raises UneditableSettings."""
     if agent.form == "plugin":
         return "" if parse_plugin_command(settings_text) else settings_text
     for event in (agent.before_tool, *_events_besides_calls(agent)):
@@ -328,7 +328,7 @@ def _find_toml_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
     try:
         found = parse_toml(text.encode()).get("hooks", [])
     except ValueError as error:
-        raise UnreadableSettings(f"they are no TOML: {error}") from error
+        raise UneditableSettings(f"they are no TOML: {error}") from error
     for hook in found if isinstance(found, list) else []:
         match hook:
             case {"event": agent.before_tool, "command": str(line)} if _is_signoff_hook(agent, line):
@@ -361,12 +361,12 @@ def _insert_hook_group(text: str, event: str, group: object) -> str:
     if hooks is None:
         return insert_json_member(text, root, "hooks", {event: [group]})
     if hooks.members is None:
-        raise UnreadableSettings("their hooks are not an object")
+        raise UneditableSettings("their hooks are not an object")
     groups = hooks.members.get(event)
     if groups is None:
         return insert_json_member(text, hooks, event, [group])
     if groups.items is None:
-        raise UnreadableSettings(f"their {event} is not a list")
+        raise UneditableSettings(f"their {event} is not a list")
     return insert_json_item(text, groups, group)
 
 
@@ -393,9 +393,9 @@ def _parse_settings(text: str) -> JsonNode:
     try:
         root = parse_json_with_comments(text)
     except ValueError as error:
-        raise UnreadableSettings(f"they are no JSON: {error}") from error
+        raise UneditableSettings(f"they are no JSON: {error}") from error
     if root.members is None:
-        raise UnreadableSettings("they are not an object")
+        raise UneditableSettings("they are not an object")
     return root
 
 

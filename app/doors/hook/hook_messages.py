@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.transcripts import ResponseAndPromptIds, find_running_kimi_response, wait_for_copilot_response
+from app.doors.hook.transcripts import ResponseIdentity, find_running_kimi_response, wait_for_copilot_response
 
 BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
@@ -78,7 +78,7 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
     if not isinstance(arguments, dict):
         raise ValueError("its tool_input is not an object")
     path, called = str(data.get("transcript_path") or ""), _short_text(data, "tool_use_id")
-    response = ResponseAndPromptIds(_short_text(data, "response_id"))
+    response = ResponseIdentity(_short_text(data, "response_id"))
     if event in AFTER_TURN_EVENTS:
         response = find_agent(agent).response(path, called)
     elif event in BEFORE_TOOL_EVENTS and not response.id:
@@ -156,7 +156,7 @@ def edit_staged_answer(proposal: str, paths: str) -> HookAnswer:
     return HookAnswer("deny", words, proposal=proposal)
 
 
-def call_after_staged_edit_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
+def deny_call_after_staged_edit(proposal: str, *, ends_turn: bool) -> HookAnswer:
     """Return the denial of a call that follows a staged edit in the same turn."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
@@ -187,7 +187,7 @@ def edit_already_pending_answer(proposal: str) -> HookAnswer:
     )
 
 
-def other_agents_tool_answer(tool: str, hook_agent: str, tool_owner_title: str, tool_owner: str) -> HookAnswer:
+def refuse_tool_of_other_agent(tool: str, hook_agent: str, tool_owner_title: str, tool_owner: str) -> HookAnswer:
     """Return the answer to a call of a tool that only another agent than the hook's has."""
     words = (
         f"Refused, and nothing of this call was done: signoff's hook for {hook_agent} was called, "

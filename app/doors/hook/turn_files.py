@@ -8,7 +8,7 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
-class InMemoryTurnFiles:
+class InMemoryCallFiles:
     """Reads and writes files for the edits of one call, in memory only.
 
     Args:

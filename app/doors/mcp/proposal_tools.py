@@ -18,7 +18,7 @@ from app.agent.gate import UnansweredDenials
 from app.agent.interventions import repeated_denials_note
 from app.config.settings import ConfigError
 from app.doors.agent_decisions import (
-    DecisionStatus,
+    ProposalDecisionStatus,
     read_decision_report,
     read_decision_status,
     wait_for_decision,
@@ -32,7 +32,7 @@ from app.proposals.text.document import Document
 from app.proposals.text.hunks import split_document_lines
 from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.pending_paths import format_proposal_ids
+from app.proposals.values.pending_paths import abbreviate_proposal_ids
 from app.proposals.values.proposal_errors import (
     MAX_PROPOSAL_FILES,
     EditRefused,
@@ -160,7 +160,7 @@ EDIT_REFUSED_MESSAGE = (
 
 
 def staging_refusal_reason(
-    last_turn: CapturedAgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus
+    last_turn: CapturedAgentTurn, caller: McpCaller, on_top_of: str, status: ProposalDecisionStatus
 ) -> str:
     """Return why a call may not stage an edit; empty if it may.
 
@@ -239,7 +239,7 @@ def _change_file(
         pending = [name for name in draft.read(path).pending if name not in own]
         if pending:
             raise ToolError(
-                f"Nothing was staged: {path} has pending changes of {format_proposal_ids(pending)}, "
+                f"Nothing was staged: {path} has pending changes of {abbreviate_proposal_ids(pending)}, "
                 "which the whole text would take back. Send `edits`, which build on them, or end your turn until the "
                 "user has decided."
             )
@@ -280,7 +280,7 @@ def _pending_file_text(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
     file = draft.read(path)
     if not file.pending:
         return ""
-    ids = format_proposal_ids(file.pending)
+    ids = abbreviate_proposal_ids(file.pending)
     note = f"New edits of {path} build on the pending changes of {ids}, which are not on disk yet."
     if file.content is None:
         return f"{note} With them it is gone."
@@ -530,7 +530,7 @@ class ProposalTools:
 
     def _wait_with_progress(
         self, runtime: OpenWorkspace, name: str, reported: int, seconds: float, running: RunningToolCall
-    ) -> DecisionStatus:
+    ) -> ProposalDecisionStatus:
         """Wait for a decision after the `reported` one, and send the host progress messages meanwhile."""
         began = time.monotonic()
         while True:

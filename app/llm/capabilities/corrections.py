@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.request_errors import Failure, FailureKind
-from app.llm.values.endpoint import EndpointProfile, tool_name, tool_schema_key
+from app.llm.values.endpoint import EndpointProfile, tool_fingerprint, tool_name
 from app.llm.values.requests_and_updates import EFFORT, Payload
 
 
@@ -158,7 +158,7 @@ def _drop_refused_tools(profile: EndpointProfile, failure: Failure, payload: Pay
 
 
 def _without_tools(profile: EndpointProfile, tools: Sequence[Mapping[str, Any]], problem: str) -> ProfileCorrection:
-    refused = [*profile.refused_tools, *map(tool_schema_key, tools)][-_MAX_TOOLS:]
+    refused = [*profile.refused_tools, *map(tool_fingerprint, tools)][-_MAX_TOOLS:]
     left_out = "it is left out" if len(tools) == 1 else "its tools are left out"
     name = f"tools:{','.join(map(tool_name, tools))}"
     return make_correction(name, profile, f"{problem}; {left_out}.", refused_tools=refused)

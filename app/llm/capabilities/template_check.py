@@ -21,7 +21,7 @@ from app.llm.failures.failures import FailureDescriber, parse_json_or_text
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire import mapping_or_empty
-from app.llm.wires.wire_registry import PreparedRequest
+from app.llm.wires.wire_registry import RequestInputs
 
 _CHANGEABLE_FIELDS = (
     *("mid_system", "bridge_tool_user", "single_call_turns", "merge_users"),
@@ -88,7 +88,7 @@ async def find_placement_kept_by_chat_template(
     given = profile.model_copy(update={"mid_system": "inline"})
     for name, render in _RENDERERS.items():
         trial = build(given)[0]
-        body = PreparedRequest(endpoint.model, given, replace(trial.payload, options=endpoint.options)).make_body()
+        body = RequestInputs(endpoint.model, given, replace(trial.payload, options=endpoint.options)).make_body()
         if await render(send, body) is not None:
             return await search.find_placement(name, render, given)
     return None
@@ -141,7 +141,7 @@ class _PlacementSearch:
         """Return the first refusal and its payload, only the payload that loses a mark, or neither if all is kept."""
         for trial in self._build(profile):
             payload = replace(trial.payload, options=self._endpoint.options)
-            answer = await render(self._send, PreparedRequest(self._endpoint.model, profile, payload).make_body())
+            answer = await render(self._send, RequestInputs(self._endpoint.model, profile, payload).make_body())
             if isinstance(answer, _RenderRefusal):
                 return answer, payload
             if answer is None or any(mark not in answer for mark in trial.marks):

@@ -160,7 +160,7 @@ def find_header_fault(name: str, value: str) -> str:
 
 def filter_accepted_tools(tools: list[dict[str, Any]], refused: Sequence[str]) -> list[dict[str, Any]]:
     """Return the tools that the server has not refused; the same list object if it refused none."""
-    return [tool for tool in tools if tool_schema_key(tool) not in refused] if refused else tools
+    return [tool for tool in tools if tool_fingerprint(tool) not in refused] if refused else tools
 
 
 def tool_name(tool: Mapping[str, Any]) -> str:
@@ -168,7 +168,7 @@ def tool_name(tool: Mapping[str, Any]) -> str:
     return str((tool.get("function") or {}).get("name", ""))
 
 
-def tool_schema_key(tool: Mapping[str, Any]) -> str:
+def tool_fingerprint(tool: Mapping[str, Any]) -> str:
     """Return a tool's name with a digest of its schema, which tells tools of the same name apart."""
     value = json.dumps(tool, sort_keys=True).encode("utf-8", "surrogatepass")
     return f"{tool_name(tool)} {hashlib.sha256(value).hexdigest()[:16]}"
@@ -210,7 +210,7 @@ class EndpointProfile(BaseModel):
     refused_images: list[str] = []
     """SHA-256 of images that the server refused although it accepts others."""
     refused_tools: list[str] = []
-    """Tools of MCP servers whose schema the server refused, by `tool_schema_key`."""
+    """Tools of MCP servers whose schema the server refused, by `tool_fingerprint`."""
     bridge_tool_user: bool = False
     """Insert a short assistant message between a tool result and a user message, as Mistral's templates require."""
     single_call_turns: bool = False

@@ -161,7 +161,7 @@ class AnthropicToChatDecoder:
         prompt = self._usage.get("input_tokens", 0) + written + read
         output = self._usage.get("output_tokens", 0)
         return make_chat_chunk(
-            finish_reason=known, usage=make_usage(prompt, output, read, written=written, cost=self._cost)
+            finish_reason=known, usage=make_usage(prompt, output, read, cache_written=written, cost=self._cost)
         )
 
     def _read_usage(self, holder: Mapping[str, Any]) -> None:

@@ -141,12 +141,14 @@ def make_call_delta(index: int, *, call_id: str = "", name: str = "", arguments:
     return {"tool_calls": [{"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}]}
 
 
-def make_usage(prompt: int, completion: int, cached: int, *, written: int = 0, cost: Any = None) -> dict[str, Any]:
+def make_usage(
+    prompt: int, completion: int, cached: int, *, cache_written: int = 0, cost: Any = None
+) -> dict[str, Any]:
     """Return a usage object; `prompt` includes the tokens read from or written to a cache."""
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
-        "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
+        "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": cache_written},
         "cost": cost,
     }
 

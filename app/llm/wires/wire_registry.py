@@ -20,7 +20,7 @@ def wire_for(profile: EndpointProfile) -> Wire:
     return WIRES[profile.wire]
 
 
-class PreparedRequest(Struct, frozen=True):
+class RequestInputs(Struct, frozen=True):
     """Model, profile and payload of a request, from which its body is made; it does not have the key."""
 
     model: str

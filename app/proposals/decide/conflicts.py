@@ -28,7 +28,7 @@ from app.proposals.text.file_warnings import format_size
 from app.proposals.text.line_edits import merge_lines
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
 from app.proposals.values.pending_paths import has_undecided_part
-from app.proposals.values.proposal_errors import ChangedSinceShown, EditRefused, InvalidUserText
+from app.proposals.values.proposal_errors import ChangedSinceShown, EditRefused, InvalidUserEdit
 from app.workspace.secrets import secret_reason
 
 
@@ -36,25 +36,25 @@ def replace_result_by_user_text(contents: ContentStore, proposal: Proposal, path
     """Return the proposal with the user's text as the result of one file; unchanged lines keep their bytes.
 
     Raises:
-        InvalidUserText: the file is not in the proposal, is not text or is already on disk, the text cannot be
+        InvalidUserEdit: the file is not in the proposal, is not text or is already on disk, the text cannot be
             encoded, or the change would be empty.
     """
     change = next((each for each in proposal.files if each.path == path and has_undecided_part(each)), None)
     if change is None or change.result is None or change.binary or change.involves_link:
-        raise InvalidUserText(f"{proposal.id} has no text to edit at {path}.")
+        raise InvalidUserEdit(f"{proposal.id} has no text to edit at {path}.")
     if change.on_disk:
-        raise InvalidUserText(
+        raise InvalidUserEdit(
             f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows."
         )
     try:
         data = encode_new_content(Document(contents.get(change.result)), text)
     except EditRefused as error:
-        raise InvalidUserText(f"{path} was not changed: {error.fact}") from error
+        raise InvalidUserEdit(f"{path} was not changed: {error.fact}") from error
     result = contents.add(data, change.result.mode)
     if is_same_version(result, change.result):
         return proposal
     if is_same_version(result, change.base) and not change.old_path:
-        raise InvalidUserText(f"That leaves {path} as it is on disk; deny the change instead.")
+        raise InvalidUserEdit(f"That leaves {path} as it is on disk; deny the change instead.")
     edited = replace_base_and_result(change, change.base, result, change.old_path, edited=True)
     return _replace_change(contents, proposal, change, edited)
 
@@ -239,7 +239,7 @@ def load_file_conflict(
 
     Raises:
         ChangedSinceShown: the whole proposal fits.
-        InvalidUserText: the conflict cannot be resolved by hand; the message says why.
+        InvalidUserEdit: the conflict cannot be resolved by hand; the message says why.
     """
     conflicts = find_rebase_conflicts(overlay, proposal)
     if not conflicts and unsaved is None:
@@ -247,7 +247,7 @@ def load_file_conflict(
     paths = sorted(conflicts, key=lambda file_path: file_path != preferred_path)
     if unsaved is not None:
         paths = [preferred_path]
-    first_error: InvalidUserText | None = None
+    first_error: InvalidUserEdit | None = None
     for file_path in paths:
         conflict = conflicts.get(file_path) or RebaseConflict(f"{file_path} changed while you were editing it")
         try:
@@ -255,7 +255,7 @@ def load_file_conflict(
             return _make_conflict(
                 overlay, proposal, sides, conflict.reason, unsaved, len(set(conflicts) - {file_path})
             )
-        except InvalidUserText as error:
+        except InvalidUserEdit as error:
             first_error = first_error or error
     assert first_error is not None
     raise first_error
@@ -273,7 +273,7 @@ def resolve_conflict(
 
     Raises:
         ChangedSinceShown: another version is there now.
-        InvalidUserText: the text cannot be encoded, the conflict cannot be resolved by hand, or nothing is left of
+        InvalidUserEdit: the text cannot be encoded, the conflict cannot be resolved by hand, or nothing is left of
             the proposal.
     """
     sides = _find_merge_versions(overlay, proposal, path)
@@ -281,7 +281,7 @@ def resolve_conflict(
     if not is_same_version(current, seen_version):
         raise ChangedSinceShown(f"{path} has changed again since you began; nothing was saved.")
     if resolution is ConflictSide.BOTH:
-        raise InvalidUserText(f"{path} is taken as a whole: from the disk or from the proposal.")
+        raise InvalidUserEdit(f"{path} is taken as a whole: from the disk or from the proposal.")
     if isinstance(resolution, ConflictSide):
         result = sides.proposed if resolution is ConflictSide.PROPOSED else current
         versions = sides.base, current, sides.proposed
@@ -293,7 +293,7 @@ def resolve_conflict(
     is_unchanged = is_same_version(result, current) and not sides.moves
     others = [each for each in proposal.files if has_undecided_part(each) and each is not change]
     if is_unchanged and all(each.already_applied for each in others):
-        raise InvalidUserText(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
+        raise InvalidUserEdit(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
     overlay.store_disk_content(sides.source)
     old_path = change.old_path if sides.moves else ""
     resolved = replace_base_and_result(
@@ -311,7 +311,7 @@ def resolve_conflict(
     return _replace_change(overlay.contents, proposal, change, resolved)
 
 
-def stale_explanation(overlay: Overlay, proposal: Proposal) -> str:
+def explain_stale_to_model(overlay: Overlay, proposal: Proposal) -> str:
     """Explain to the model why a stale proposal could not be approved, and what its files contain now.
 
     Empty if the whole proposal fits. Files that look like secrets are not quoted.
@@ -330,7 +330,7 @@ def _quote_file(overlay: Overlay, proposal: Proposal, path: str, rebase_conflict
     try:
         sides = _find_merge_versions(overlay, proposal, path)
         conflict = _make_conflict(overlay, proposal, sides, rebase_conflict.reason, None, 0)
-    except InvalidUserText:
+    except InvalidUserEdit:
         return
     data = overlay.content(sides.source) or b""
     if sides.current is None or any(secret_reason(name, data) for name in {path, sides.source}):
@@ -348,12 +348,12 @@ def _quote_file(overlay: Overlay, proposal: Proposal, path: str, rebase_conflict
 
 
 def _find_merge_versions(overlay: Overlay, proposal: Proposal, path: str) -> _MergeVersions:
-    """Return the versions to merge; raise InvalidUserText if they cannot be resolved by hand."""
+    """Return the versions to merge; raise InvalidUserEdit if they cannot be resolved by hand."""
     change = next((each for each in proposal.files if each.path == path and has_undecided_part(each)), None)
     if change is None:
-        raise InvalidUserText(f"{proposal.id} has nothing that waits at {path}.")
+        raise InvalidUserEdit(f"{proposal.id} has nothing that waits at {path}.")
     if change.on_disk:
-        raise InvalidUserText(
+        raise InvalidUserEdit(
             f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows."
         )
     source = change.old_path or path
@@ -361,7 +361,7 @@ def _find_merge_versions(overlay: Overlay, proposal: Proposal, path: str) -> _Me
         current = overlay.version(source)
         target = overlay.version(path)
     except OSError as error:
-        raise InvalidUserText(f"{source} can't be read: {error.strerror or error}.") from error
+        raise InvalidUserEdit(f"{source} can't be read: {error.strerror or error}.") from error
     moves = bool(change.old_path)
     if moves and current is None:
         # The file was moved or deleted on disk: only its new path matters.
@@ -371,9 +371,9 @@ def _find_merge_versions(overlay: Overlay, proposal: Proposal, path: str) -> _Me
         and fold_case_and_unicode_form(change.old_path) != fold_case_and_unicode_form(path)
         and target is not None
     ):
-        raise InvalidUserText(f"{path} exists now, so {source} can't be moved there; move one away, or deny this.")
+        raise InvalidUserEdit(f"{path} exists now, so {source} can't be moved there; move one away, or deny this.")
     if current is None and (obstacle := overlay.find_creation_obstacle(path, removed_paths(proposal))):
-        raise InvalidUserText(f"{path} can't be made: {obstacle}; move that away, or deny this.")
+        raise InvalidUserEdit(f"{path} can't be made: {obstacle}; move that away, or deny this.")
     return _MergeVersions(change, change.origin_base, current, change.origin_result, moves)
 
 
@@ -479,7 +479,7 @@ def _resolved_version(overlay: Overlay, sides: _MergeVersions, text: str) -> Fil
     try:
         return contents.add(encode_new_content(style, text), mode)
     except EditRefused as error:
-        raise InvalidUserText(f"{sides.change.path} was not changed: {error.fact}") from error
+        raise InvalidUserEdit(f"{sides.change.path} was not changed: {error.fact}") from error
 
 
 def _with_proposed_style(base: Document, disk: Document, proposed: Document) -> Document:

@@ -22,8 +22,8 @@ from app.proposals.text.hunks import (
 )
 from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome
 from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, HunkState, Proposal
-from app.proposals.values.pending_paths import format_proposal_ids, has_undecided_part
-from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
+from app.proposals.values.pending_paths import abbreviate_proposal_ids, has_undecided_part
+from app.proposals.values.proposal_errors import DependsOnPendingProposal, UnknownHunk
 from app.sandbox.captured_changes import PathChange
 from app.text.quantities import join_first
 from app.workspace.secrets import secret_reason
@@ -145,7 +145,7 @@ def plan_approval(
         versions_before_proposal: The version of each file before the first write of this proposal, where known.
 
     Raises:
-        StackedProposal: an older proposal has to be decided first.
+        DependsOnPendingProposal: an older proposal has to be decided first.
     """
 
     def approve_file(change: FileChange, outcome: PlannedDecision, number: int) -> FileChange:
@@ -270,10 +270,10 @@ def _versions_on_disk(
     """Return the base and the result on disk of the chosen part, without the pending edits below it.
 
     Raises:
-        StackedProposal: the hunks, with their context as shown, do not fit the file on disk.
+        DependsOnPendingProposal: the hunks, with their context as shown, do not fit the file on disk.
     """
-    refusal = StackedProposal(
-        f"{proposal.id} builds on {format_proposal_ids(change.stacked_on)} in {change.old_path or change.path}; "
+    refusal = DependsOnPendingProposal(
+        f"{proposal.id} builds on {abbreviate_proposal_ids(change.stacked_on)} in {change.old_path or change.path}; "
         f"decide {change.stacked_on[0]} first."
     )
     disk = filesystem.read(change.path)

@@ -278,7 +278,7 @@ def export_patch(contents: ContentStore, proposal: Proposal) -> str:
     return text
 
 
-def proposal_path_changes(contents: ContentStore, proposal: Proposal) -> list[PathChange]:
+def exported_path_changes(contents: ContentStore, proposal: Proposal) -> list[PathChange]:
     """Return the changes that `export_patch` covers, by path, with all bytes; a move is a deletion and a creation."""
     changes: list[PathChange] = []
     for change in _exported(proposal):

@@ -172,7 +172,7 @@ class _DecidedFileVersions(Struct, frozen=True):
     """Whether it is an approval in force; any other only shows which contents the file had."""
 
 
-class UnsignedChanges(Struct, frozen=True):
+class ChangesToStage(Struct, frozen=True):
     """Changes without the hunks that were approved or are pending already, and these hunks."""
 
     changes: tuple[PathChange, ...]
@@ -180,9 +180,9 @@ class UnsignedChanges(Struct, frozen=True):
     left_out: tuple[ExcludedHunks, ...] = ()
 
 
-def exclude_approved_hunks(
+def exclude_approved_or_pending_hunks(
     store: RecordingStore, contents: ContentStore, changes: Sequence[PathChange], overlay: Overlay | None = None
-) -> UnsignedChanges:
+) -> ChangesToStage:
     """Return the changes without the hunks that were approved before or are pending in other proposals.
 
     Args:
@@ -194,13 +194,13 @@ def exclude_approved_hunks(
     steps = _recorded_steps(store, contents, store.entries_on_paths(paths), paths)
     unsigned = _exclude_steps("signed", changes, steps, overlay)
     if overlay is not None:
-        return UnsignedChanges(unsigned.changes, (*unsigned.left_out, *_hunks_in_workspace(changes, overlay)))
+        return ChangesToStage(unsigned.changes, (*unsigned.left_out, *_hunks_in_workspace(changes, overlay)))
     paths = {change.path for change in unsigned.changes}
     others = [
         other for other in store.pending_on_paths(paths) if other.on_disk and not is_pending_within(other, paths)
     ]
     not_pending = _exclude_steps("waiting", unsigned.changes, _pending_steps(contents, others))
-    return UnsignedChanges(not_pending.changes, (*unsigned.left_out, *not_pending.left_out))
+    return ChangesToStage(not_pending.changes, (*unsigned.left_out, *not_pending.left_out))
 
 
 def explain_nothing_to_stage(excluded_hunks: Iterable[ExcludedHunks]) -> str:
@@ -256,7 +256,7 @@ def _exclude_steps(
     changes: Sequence[PathChange],
     steps: Mapping[str, Sequence[_DecidedFileVersions]],
     overlay: Overlay | None = None,
-) -> UnsignedChanges:
+) -> ChangesToStage:
     """Return the changes without those of the steps; hunks that `overlay` already has are not counted."""
     remaining: list[PathChange] = []
     signer_ids: set[str] = set()
@@ -274,7 +274,7 @@ def _exclude_steps(
         if before != change.after:
             remaining.append(PathChange(change.path, before, change.after))
     by_number = sorted(signer_ids, key=lambda name: int(name[1:]))
-    return UnsignedChanges(
+    return ChangesToStage(
         tuple(remaining), (ExcludedHunks(hunks=count, why=why, proposals=tuple(by_number)),) if count else ()
     )
 

@@ -15,7 +15,7 @@ from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.pending_paths import PendingPaths, has_undecided_part, parent_folders
-from app.proposals.values.proposal_errors import StackedProposal
+from app.proposals.values.proposal_errors import DependsOnPendingProposal
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink, PendingFiles
 
@@ -29,7 +29,7 @@ class CheckedHunkLineRange(NamedTuple):
     length: int
 
 
-class VersionsToCheck(Struct, frozen=True):
+class FilesBeforeAndAfter(Struct, frozen=True):
     """The files of the workspace that checks compare: with a proposal or a part of it, and without it."""
 
     after: PendingFiles
@@ -48,7 +48,7 @@ def proposal_versions_to_check(
     filesystem: PosixFilesystem,
     proposal: Proposal,
     hunks: Collection[str] | None = None,
-) -> VersionsToCheck:
+) -> FilesBeforeAndAfter:
     """Return the versions for a pending proposal; if it needs pending proposals below it, both versions include
     these.
 
@@ -76,7 +76,7 @@ def proposal_versions_to_check(
         transitions = decision_outcomes.plan_approval(contents, filesystem, proposal, choice, {}).transitions
         before: PendingFiles = {}
         after = {step.path: contents.load_file(step.after) for step in transitions}
-    except StackedProposal:
+    except DependsOnPendingProposal:
         older = _older_pending_proposals(store, proposal_paths(proposal), proposal.number)
         files = tuple(
             change.model_copy(update={"result": decision_outcomes.version_after_approval(contents, change, choice)})
@@ -84,7 +84,7 @@ def proposal_versions_to_check(
         )
         before = _pending_contents(contents, older)
         after = _pending_contents(contents, [*older, proposal.model_copy(update={"files": files})])
-    return VersionsToCheck(
+    return FilesBeforeAndAfter(
         after=after,
         before=before,
         files=tuple(change.path for change in changes if after.get(change.path, change.result) is not None),
@@ -140,13 +140,13 @@ def overlay_with_hunks(
     return overlay
 
 
-def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -> VersionsToCheck:
+def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -> FilesBeforeAndAfter:
     """Return the versions for changes already on disk: the disk itself with them, their bases without."""
     before: dict[str, FileOrLink | None] = {change.path: None for change in changes}
     for change in changes:
         if change.base is not None:
             before[change.old_path or change.path] = contents.load_file(change.base)
-    return VersionsToCheck(
+    return FilesBeforeAndAfter(
         after={},
         before=before,
         files=tuple(change.path for change in changes if change.result is not None),
@@ -154,12 +154,12 @@ def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -
     )
 
 
-def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft: Draft) -> VersionsToCheck:
+def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft: Draft) -> FilesBeforeAndAfter:
     """Return the workspace's files with and without a draft's edits, for checks. Raises MissingContent."""
     draft_files = {path: file for path, file in draft.changed_paths.items() if file.has_changes}
     before = _pending_contents(contents, _older_pending_proposals(store, draft_files.keys(), sys.maxsize))
     edits = {path: file.content for path, file in draft_files.items()}
-    return VersionsToCheck(
+    return FilesBeforeAndAfter(
         after={**before, **edits},
         before=before,
         files=tuple(path for path, file in draft_files.items() if file.data is not None),

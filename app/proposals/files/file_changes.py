@@ -163,7 +163,7 @@ def describe_file_attributes(base: bytes, result: bytes, mode: int | None) -> li
     return notes
 
 
-def describe_replaced_file(node: LstatResult, change: FileChange, *, on_disk: bool) -> Iterator[str]:
+def describe_replacement_losses(node: LstatResult, change: FileChange, *, on_disk: bool) -> Iterator[str]:
     """Yield what is lost of the file at `node` when a decision replaces it by a new file: other names, the owner."""
     if node.links > 1 and not on_disk:
         yield f"has {node.links} names (hard links); the others keep the old text"

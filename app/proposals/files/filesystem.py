@@ -250,7 +250,7 @@ class PosixFilesystem:
                 if link := _read_link(at.name, at.folder):
                     return link
                 limit = self._read_limit if limit is None else min(limit, self._read_limit)
-                data, facts = read_regular_file(at.name, limit, folder=at.folder)
+                data, facts = read_regular_file(at.name, limit, folder_descriptor=at.folder)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         data, sha256 = self._hash(data)

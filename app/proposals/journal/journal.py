@@ -100,7 +100,7 @@ def plan_journal_record(
     )
 
 
-def name_for_file_kept_beside_path(record: JournalRecord, entry: JournalEntry) -> str:
+def conflict_copy_name(record: JournalRecord, entry: JournalEntry) -> str:
     """Return the name under which another program's file is kept beside its path, which is taken."""
     token, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP_PREFIX).removesuffix(".tmp").partition("-")
     suffix = f".kept-{record.proposal}-{token[:4]}{number}"

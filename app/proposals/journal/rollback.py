@@ -14,7 +14,7 @@ from itertools import count
 
 from app.proposals.files.filesystem import LstatResult, PosixFilesystem, second_exchange_temp_name
 from app.proposals.files.overlay import ContentStore
-from app.proposals.journal.journal import name_for_file_kept_beside_path, paths_present_afterwards
+from app.proposals.journal.journal import conflict_copy_name, paths_present_afterwards
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
@@ -275,7 +275,7 @@ class JournalRollback:
 
     def _keep_beside(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
         """Rename another program's file to a free name beside its path; return the name."""
-        wanted = posixpath.join(self._folder_beside(entry), name_for_file_kept_beside_path(record, entry))
+        wanted = posixpath.join(self._folder_beside(entry), conflict_copy_name(record, entry))
         for number in count():
             kept = f"{wanted}.{number}" if number else wanted
             with suppress(FileExistsError):
@@ -288,7 +288,7 @@ class JournalRollback:
         folders = {self._folder_beside(entry) for entry in record.entries}
         names = {folder: self._filesystem.list_names(folder) for folder in folders}
         for entry in record.entries:
-            folder, wanted = self._folder_beside(entry), name_for_file_kept_beside_path(record, entry)
+            folder, wanted = self._folder_beside(entry), conflict_copy_name(record, entry)
             for name in sorted(names[folder]):
                 if name == wanted or name.startswith(f"{wanted}."):
                     yield _kept_file_sentence(entry.path, posixpath.join(folder, name))

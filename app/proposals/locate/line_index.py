@@ -83,13 +83,13 @@ NO_SHIFT = IndentShift()
 """Leaves the indentation as it is."""
 
 
-def find_indent_shift(pairs: Iterable[tuple[str, str]], unit: int) -> IndentShift | None:
+def find_indent_shift(pairs: Iterable[tuple[str, str]], indent_size: int) -> IndentShift | None:
     """Return the shift from the indentation of the first line of each pair (the model's) to that of the second (the
     file's); None if no single shift fits all.
 
     Args:
         pairs: Lines that are equal except for indentation and spacing; blank ones are ignored.
-        unit: Spaces of one indentation level in the file, for a model that wrote tabs.
+        indent_size: Spaces of one indentation level in the file, for a model that wrote tabs.
     """
     indents = [
         (leading_whitespace(ours), leading_whitespace(theirs))
@@ -105,7 +105,7 @@ def find_indent_shift(pairs: Iterable[tuple[str, str]], unit: int) -> IndentShif
     if any("\t" in theirs for _, theirs in indents):
         rewrites = [IndentShift(tabs="from spaces", width=width) for width in (4, 2, 8)]
     else:
-        rewrites = [IndentShift(tabs="to spaces", width=unit)]
+        rewrites = [IndentShift(tabs="to spaces", width=indent_size)]
     for rewrite in rewrites:
         shift = _find_constant_shift([(rewrite._convert_tabs(ours), theirs) for ours, theirs in indents], rewrite)
         if shift is not None:

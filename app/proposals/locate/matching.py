@@ -351,16 +351,16 @@ def _replace_one(
     return LocatedEdit(line_edits, (EditMatch(rung=level, line=place.first + 1, note=note),))
 
 
-def describe_whitespace_ambiguity(index: LineIndex, start: int, end: int, hint: int | None) -> str:
+def describe_whitespace_ambiguity(index: LineIndex, start: int, end: int, line_hint: int | None) -> str:
     """Return the doubt about a match if other lines differ from it only in white space; empty if there is none.
 
     Args:
         start: First line of the match, from 0.
         end: One past its last line.
-        hint: The line, from 1, that the model names; there is no doubt if it can only mean this match.
+        line_hint: The line, from 1, that the model names; there is no doubt if it can only mean this match.
     """
     other = find_place_differing_in_whitespace(index, start, end)
-    if other is None or hint == start + 1 or index_clearly_nearest_to_hint([start, other], hint) == 0:
+    if other is None or line_hint == start + 1 or index_clearly_nearest_to_hint([start, other], line_hint) == 0:
         return ""
     return f"the lines from line {other + 1} differ from it in white space alone"
 
@@ -412,7 +412,7 @@ def find_tolerant_places(
 
 
 def locate_edit_at_single_place(
-    index: LineIndex, script: Sequence[EditScriptLine], places: Sequence[BlockPlace], hint: int | None
+    index: LineIndex, script: Sequence[EditScriptLine], places: Sequence[BlockPlace], line_hint: int | None
 ) -> LocatedEdit:
     """Return the line edits of the script at the one place found; raise AmbiguousMatch if there are several."""
     if len(places) > 1:
@@ -424,7 +424,7 @@ def locate_edit_at_single_place(
         )
     place = places[0]
     line_edits = make_line_edits(index.document, place.start, place.end, list_kept_and_inserted_lines(script, place))
-    doubt = describe_whitespace_ambiguity(index, place.start, place.end, hint) if place.level.is_exact else ""
+    doubt = describe_whitespace_ambiguity(index, place.start, place.end, line_hint) if place.level.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.level, line=place.start + 1, note=doubt)
     return LocatedEdit(tuple(line_edits), (match,))
 

@@ -96,7 +96,7 @@ def find_consistently_numbered_hunks(hunks: Sequence[PatchHunk]) -> frozenset[in
 def choose_exact_place(
     index: LineIndex,
     places: Sequence[BlockPlace],
-    stated: int | None,
+    stated_line: int | None,
     progress: LastHunkPlacement,
     earlier_edits: LineEdits,
 ) -> ChosenHunkPlace:
@@ -105,7 +105,7 @@ def choose_exact_place(
     A choice by order alone is in doubt, because the hunks may be written in another order.
 
     Args:
-        stated: The line in this file that the hunk states, if any.
+        stated_line: The line in this file that the hunk states, if any.
 
     Raises:
         AmbiguousMatch: several places are left.
@@ -115,9 +115,9 @@ def choose_exact_place(
     ambiguity_note = f"{len(places)} places"
     order_doubt = describe_doubt_of_place_chosen_by_order(places)
     places = [place for place in places if not earlier_edits.has_changes_within(place.start, place.end)] or places
-    ordered = progress.filter_in_order(places, stated)
-    if stated is not None:
-        for start in (stated - 1 + progress.drift, stated - 1):
+    ordered = progress.filter_in_order(places, stated_line)
+    if stated_line is not None:
+        for start in (stated_line - 1 + progress.drift, stated_line - 1):
             for place in places:
                 if place.start == start:
                     return (
@@ -127,8 +127,8 @@ def choose_exact_place(
                     )
     if len(ordered) == 1:
         return ChosenHunkPlace(ordered[0], MatchLevel.DOUBTFUL, order_doubt)
-    if stated is not None:
-        nearest = index_clearly_nearest_to_hint([place.start for place in ordered], stated + progress.drift)
+    if stated_line is not None:
+        nearest = index_clearly_nearest_to_hint([place.start for place in ordered], stated_line + progress.drift)
         if nearest is not None:
             return ChosenHunkPlace(ordered[nearest], MatchLevel.LINE_HINT, ambiguity_note)
     raise AmbiguousMatch(

@@ -109,11 +109,11 @@ def _without_carriage_returns(lines: list[str]) -> list[str]:
     return lines
 
 
-def check_all_changes_parsed(files: Sequence[FilePatch], lines: Sequence[str], header_pairs: int) -> None:
+def check_all_changes_parsed(files: Sequence[FilePatch], lines: Sequence[str], header_pair_count: int) -> None:
     """Check independently of the scanners that no changed line of the text is missing in the parsed patch.
 
     Args:
-        header_pairs: Number of `---` lines with their `+++` lines that are headers.
+        header_pair_count: Number of `---` lines with their `+++` lines that are headers.
 
     Raises:
         MalformedPatch: a line is missing, or there is no file.
@@ -122,7 +122,7 @@ def check_all_changes_parsed(files: Sequence[FilePatch], lines: Sequence[str], h
         raise MalformedPatch(NO_PATCH)
     marked = list(_marked_lines(lines))
     for mark, parsed in (("-", sum(file.removed for file in files)), ("+", sum(file.added for file in files))):
-        written = sum(line[0] == mark for line in marked) - header_pairs
+        written = sum(line[0] == mark for line in marked) - header_pair_count
         if parsed < written:
             raise MalformedPatch(
                 f"Of {written} lines that begin with `{mark}` only {parsed} belong to a hunk. Nothing was applied."

@@ -78,7 +78,7 @@ def is_file_header_with_hunk(lines: Sequence[str], at: int) -> bool:
     return lines[after].startswith("@@") or (after == at + 2 and lines[after][:1] in (*_CHANGE_MARKS, " "))
 
 
-def is_file_part_end(line: str) -> bool:
+def is_file_patch_end(line: str) -> bool:
     """Return whether the line ends a file's part of a patch, since it begins the next part, a commit or a mail."""
     return bool(_FILE_PART_END.match(line))
 
@@ -122,7 +122,7 @@ def find_prose_list_end(lines: Sequence[str], at: int) -> int | None:
     has_list = False
     while at < len(lines):
         line = lines[at]
-        if is_file_part_end(line) or is_code_fence(line) or is_mail_signature(lines, at):
+        if is_file_patch_end(line) or is_code_fence(line) or is_mail_signature(lines, at):
             break
         if line.startswith("@@") or is_file_header_with_hunk(lines, at):
             break

@@ -39,7 +39,7 @@ from app.proposals.patch.prose import (
     is_code_fence,
     is_damaged_hunk_header,
     is_file_header_with_hunk,
-    is_file_part_end,
+    is_file_patch_end,
     is_format_patch_start,
     is_mail_signature,
     is_no_newline_marker,
@@ -352,7 +352,7 @@ class UnifiedDiffParser:
             if not is_mail_signature(self._lines, at):
                 self.prose_lines.add(at)
             self._expects_changes, self._part, self._is_in_mail = False, None, False
-        elif is_file_part_end(line):
+        elif is_file_patch_end(line):
             self._expects_changes, self._part = False, None
         elif self._expects_changes and line[:1] in _CHANGE_MARKS:
             self._refuse_loose_change(at)

@@ -149,7 +149,7 @@ def name_shared_by_test_and_code(path: str) -> str:
     return _TEST_AFFIX.sub("", _TEST_AFFIX.sub("", stem)).lower()
 
 
-def automation_config_root(path: str) -> str:
+def find_automation_config(path: str) -> str:
     """Return the file or folder of automatically run configuration that the path belongs to; empty if none."""
     match = _AUTOMATION_CONFIG.search(path)
     return (match["folder"] or match["name"]) if match else ""
@@ -346,9 +346,9 @@ def order_for_review(files: Sequence[EditedFile], reasons: Sequence[AttentionRea
     )
 
 
-def sort_in_path_order(items: Sequence[_Item], paths: Sequence[str], order: Sequence[str]) -> list[_Item]:
+def sort_in_path_order(items: Sequence[_Item], paths: Sequence[str], path_order: Sequence[str]) -> list[_Item]:
     """Return items, each with its path, in an order of paths; items whose path is not in the order come last."""
-    rank = {path: number for number, path in enumerate(order)}
+    rank = {path: number for number, path in enumerate(path_order)}
     ranked = sorted(range(len(items)), key=lambda number: rank.get(paths[number], len(rank)))
     return [items[number] for number in ranked]
 

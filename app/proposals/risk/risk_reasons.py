@@ -12,7 +12,7 @@ from app.proposals.risk.edited_file import (
     EditedFile,
     LexingBudget,
     PrefilteredPattern,
-    automation_config_root,
+    find_automation_config,
     is_documentation_file,
     is_generated_file,
     is_test_or_test_data,
@@ -646,7 +646,7 @@ def _find_file_reasons(file: EditedFile, paths: Collection[str]) -> Iterator[Att
         yield AttentionReason(kind=ReasonKind.INEXACT, path=path)
     if permissions := _describe_gained_permissions(change):
         yield AttentionReason(kind=ReasonKind.MODE, path=path, names=(permissions,))
-    if automation := automation_config_root(path) or automation_config_root(change.old_path):
+    if automation := find_automation_config(path) or find_automation_config(change.old_path):
         yield AttentionReason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
     if change.op in (FileOperation.CREATE, FileOperation.RENAME) and secret_path_reason(path):
         yield AttentionReason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))

@@ -19,7 +19,7 @@ from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import MAX_BYTES, Document, encode_surrogateescape
 from app.proposals.text.file_warnings import describe_match_level
-from app.proposals.text.line_comparison import LineSpan, find_lines_unlike_every_version
+from app.proposals.text.line_comparison import LineRange, find_lines_unlike_every_version
 from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
@@ -230,7 +230,7 @@ class Draft:
         self._contents.cache_content(version, data)
         return OverlayFile(data, version, pending, former_paths)
 
-    def lines_changed_since(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineSpan, ...] | None:
+    def lines_changed_since(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineRange, ...] | None:
         """Return the lines of a file that none of these versions (SHA-256 hex) had.
 
         None if that is unknown: the file does not exist or is not text, or a version is not stored any more.

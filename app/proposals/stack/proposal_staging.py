@@ -8,7 +8,7 @@ from app.copies import replace
 from app.proposals.files.file_changes import (
     describe_file_attributes,
     describe_link_change,
-    describe_replaced_file,
+    describe_replacement_losses,
     make_file_change,
     next_hunk_number,
 )
@@ -33,7 +33,7 @@ from app.proposals.values.models import (
     with_state,
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind
-from app.proposals.values.pending_paths import format_proposal_ids, has_undecided_part
+from app.proposals.values.pending_paths import abbreviate_proposal_ids, has_undecided_part
 from app.proposals.values.proposal_errors import NothingToStage
 from app.proposals.values.proposal_store import ProposalStore
 
@@ -95,7 +95,7 @@ def stage_draft(
         return staged
     if all(change.already_applied for change in proposal.files):
         pending = [other.id for other in related_pending_proposals(store, paths) if other.id != proposal.id]
-        with_pending = f", with {format_proposal_ids(pending)} still pending," if pending else ""
+        with_pending = f", with {abbreviate_proposal_ids(pending)} still pending," if pending else ""
         raise NothingToStage(f"The workspace{with_pending} has all of this already: there is nothing to propose.")
     superseded = [*([old] if old else []), *(_find_redundant_proposals(store, proposal) if on_disk else ())]
     # A draft that is refused must not use up a number.
@@ -192,7 +192,7 @@ def _add_notes_from_disk(
     noted: list[FileChange] = []
     for change in iterate_when_event_loop_idle([*changes]):
         node = None if change.involves_link else disk.stat_node(change.path if on_disk else change.paths[0])
-        notes = describe_replaced_file(node, change, on_disk=on_disk) if node else ()
+        notes = describe_replacement_losses(node, change, on_disk=on_disk) if node else ()
         noted.append(change.model_copy(update={"on_disk": on_disk, "notes": (*change.notes, *notes)}))
     return tuple(noted)
 

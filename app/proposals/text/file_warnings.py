@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Hunk, MatchLevel, Proposal
-from app.proposals.values.pending_paths import format_proposal_ids
+from app.proposals.values.pending_paths import abbreviate_proposal_ids
 
 if TYPE_CHECKING:
     from app.text.deceiving_text import DeceptiveTextFindings
@@ -63,7 +63,7 @@ def describe_file_facts(change: FileChange) -> Iterator[str]:
     if change.edited:
         yield "You changed the proposed text."
     if change.stacked_on:
-        yield f"Builds on {format_proposal_ids(change.stacked_on)}, still pending."
+        yield f"Builds on {abbreviate_proposal_ids(change.stacked_on)}, still pending."
     yield from change.notes
     yield from change.mentions
 

@@ -8,14 +8,14 @@ from msgspec import Struct
 from app.proposals.text.diff import LineChange, count_equal_lines, diff_lines
 
 
-class LineSpan(Struct, frozen=True):
+class LineRange(Struct, frozen=True):
     """Lines `start` to `end` of a text, from 0; if the two are equal, lines were removed before `start`."""
 
     start: int
     end: int
 
 
-def find_lines_unlike_every_version(version_changes: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
+def find_lines_unlike_every_version(version_changes: Sequence[Sequence[LineChange]]) -> tuple[LineRange, ...]:
     """Return the lines that differ from every known version.
 
     Args:
@@ -23,21 +23,21 @@ def find_lines_unlike_every_version(version_changes: Sequence[Sequence[LineChang
     """
     if not version_changes:
         return ()
-    spans = [LineSpan(change.new_start, change.new_end) for change in version_changes[0]]
+    spans = [LineRange(change.new_start, change.new_end) for change in version_changes[0]]
     for changes in version_changes[1:]:
-        spans = _intersect_spans(spans, [LineSpan(change.new_start, change.new_end) for change in changes])
+        spans = _intersect_spans(spans, [LineRange(change.new_start, change.new_end) for change in changes])
     return tuple(spans)
 
 
-def _intersect_spans(ours: Sequence[LineSpan], theirs: Sequence[LineSpan]) -> list[LineSpan]:
+def _intersect_spans(ours: Sequence[LineRange], theirs: Sequence[LineRange]) -> list[LineRange]:
     """Return the overlap of two lists of spans; a position of removed lines is in each span that it touches."""
-    overlaps: list[LineSpan] = []
+    overlaps: list[LineRange] = []
     our_index = their_index = 0
     while our_index < len(ours) and their_index < len(theirs):
         our_span, their_span = ours[our_index], theirs[their_index]
         start, end = max(our_span.start, their_span.start), min(our_span.end, their_span.end)
         if start < end or (start == end and (our_span.start == our_span.end or their_span.start == their_span.end)):
-            overlaps.append(LineSpan(start, end))
+            overlaps.append(LineRange(start, end))
         if our_span.end < their_span.end:
             our_index += 1
         else:
@@ -88,12 +88,12 @@ def _shrink_to_word_boundaries(old: str, new: str, head: int, tail: int) -> tupl
     return head, tail
 
 
-def find_offsets(text: str, part: str, step: int = 1) -> Iterator[int]:
-    """Yield the offsets of a part of a text; the next one is searched `step` characters after each."""
+def find_offsets(text: str, part: str, min_distance: int = 1) -> Iterator[int]:
+    """Yield the offsets of a part of a text; the next one is searched `min_distance` characters after each."""
     at = text.find(part)
     while at >= 0:
         yield at
-        at = text.find(part, at + step)
+        at = text.find(part, at + min_distance)
 
 
 def is_inside_word(line: str, at: int) -> bool:

@@ -131,7 +131,7 @@ def _append_id(below: PendingPath, proposal: Proposal) -> tuple[str, ...]:
     return (*below.by[:_MAX_OLDEST_IDS], proposal.id)
 
 
-def format_proposal_ids(ids: Sequence[str]) -> str:
+def abbreviate_proposal_ids(ids: Sequence[str]) -> str:
     """Return proposal ids as text: `P1, P2` or `P1, P2, P3, P4 … P99`."""
     oldest = ", ".join(ids[:_MAX_OLDEST_IDS])
     return f"{oldest} … {', '.join(ids[_MAX_OLDEST_IDS:])}" if len(ids) > _MAX_OLDEST_IDS else oldest

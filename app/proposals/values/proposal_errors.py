@@ -100,7 +100,7 @@ class ChangedSinceShown(ProposalError):
     """An approval would write something other than what was shown."""
 
 
-class StackedProposal(ProposalError):
+class DependsOnPendingProposal(ProposalError):
     """The proposal builds on another one that is still pending."""
 
 
@@ -168,7 +168,7 @@ class PatchRefused(ProposalError):
     """A patch is malformed, does not fit this workspace, or was staged before."""
 
 
-class InvalidUserText(ProposalError):
+class InvalidUserEdit(ProposalError):
     """The text that the user gives for a file cannot take the place of the proposed content."""
 
 

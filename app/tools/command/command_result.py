@@ -36,7 +36,7 @@ from app.tools.base.contract import PermissionRequest, ToolContext, ToolOutput
 from app.tools.base.targets import make_staged_result_json, refusals_as_tool_errors
 
 if TYPE_CHECKING:
-    from app.sandbox.process import ProcessResult
+    from app.sandbox.process import ProcessExit
 
 
 HEAD_CHARACTERS = 8_000
@@ -393,14 +393,14 @@ _PLAN_MODE_NOTE = "Plan mode: what it changes in the workspace is thrown away."
 
 
 def command_permission_notes(
-    probe: SandboxProbeResult, permissions: AllowedCommandResources, *, planning: bool, hold_ignored: bool = False
+    probe: SandboxProbeResult, permissions: AllowedCommandResources, *, plan_mode: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
     """Return what the user should know before allowing a command, the most important first.
 
     Args:
         probe: How commands run here; not in place in plan mode.
         permissions: Resources that the user's configuration gives commands access to.
-        planning: Plan mode: the command's changes are discarded.
+        plan_mode: Plan mode: the command's changes are discarded.
         hold_ignored: The user wants to be asked before git-ignored files are written.
     """
     writable_paths = ", ".join(permissions.writable)
@@ -408,7 +408,7 @@ def command_permission_notes(
         f"Outside the workspace it writes {writable_paths}, and nothing else." if writable_paths else _NOTHING_OUTSIDE
     )
     waiting_text = "what it changes will wait as a proposal."
-    ignored_note = "" if planning else f" {_IGNORED_WRITTEN_AT_END}"
+    ignored_note = "" if plan_mode else f" {_IGNORED_WRITTEN_AT_END}"
     no_layer = f"There is no layer over your files, since {probe.why_not}."
     match probe.mode:
         case SandboxMode.OVERLAY:
@@ -430,7 +430,7 @@ def command_permission_notes(
             notes.append("In place that opens all Unix sockets: it reaches every program that acts for you.")
     if not probe.can_block_abstract_sockets:
         notes.append(_ABSTRACT_SOCKETS)
-    return (_PLAN_MODE_NOTE, *notes[1:]) if planning else tuple(notes)
+    return (_PLAN_MODE_NOTE, *notes[1:]) if plan_mode else tuple(notes)
 
 
 def _describe_missing_limits(probe: SandboxProbeResult) -> str:
@@ -453,7 +453,7 @@ def _describe_missing_limits(probe: SandboxProbeResult) -> str:
     return "".join(f" {sentence}" for applies, sentence in sentences if applies)
 
 
-def sandbox_failure_notes(output: str, result: "ProcessResult", *, in_place: bool) -> list[str]:
+def sandbox_failure_notes(output: str, result: "ProcessExit", *, in_place: bool) -> list[str]:
     """Return lines for the model about operations that failed because of the sandbox."""
     notes_by_sign = (
         (_GIT_REFUSED.search(output), GIT_NOTE),

@@ -13,7 +13,7 @@ from app.copies import replace
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import FilesNotRestored, PathChange
 from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
-from app.sandbox.process import ProcessResult, StartFailed, describe_exit
+from app.sandbox.process import ProcessExit, StartFailed, describe_exit
 from app.tools.base.contract import PermissionRequest, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import normalize_workspace_path, os_errors_as_tool_errors
 from app.tools.command.command_result import (
@@ -80,7 +80,7 @@ class RunCommand(Tool):
         if context.planning and probe.mode is SandboxMode.IN_PLACE:
             raise ToolError(f"Plan mode: not on your own files. Commands here {describe_how_commands_run(probe)}.")
         notes = command_permission_notes(
-            probe, sandbox.permissions, planning=context.planning, hold_ignored=context.hold_ignored
+            probe, sandbox.permissions, plan_mode=context.planning, hold_ignored=context.hold_ignored
         )
         added, _ = await asyncio.to_thread(context.draft.added_and_removed_paths)
         bare = find_folder_like_bare_repository(context.workspace.root, folder, added)
@@ -156,7 +156,7 @@ class _OutputCollector:
         self.feed(b"", final=True)
         self._live.flush()
 
-    def format_result(self, ended: ProcessResult, limit: int) -> tuple[str, str]:
+    def format_result(self, ended: ProcessExit, limit: int) -> tuple[str, str]:
         """Return the output as text for the model, and a summary for the user."""
         if ended.timed_out:
             state, summary = f"stopped after {limit} s, its time limit", "timed out"

@@ -12,7 +12,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from app.agent.updates import SessionPhase
-from app.images.mentions import Mention, find_mentions
+from app.images.mentions import Mention, find_mentioned_files
 from app.keys.actions import UserAction, actions_of_scopes
 from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_display_name
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
@@ -141,7 +141,7 @@ class CustomCommandRunner:
             raise BadArgument(str(unusable)) from unusable
         if (session := self._session.current) is not None and session.question is not None:
             raise BadArgument("A question waits for your answer; answer it first.")
-        await self._send(message.text, message.command, find_mentions(message.text))
+        await self._send(message.text, message.command, find_mentioned_files(message.text))
         if message.notice:
             await self._session.require_session().notify_user(UserNotice(text=message.notice))
 
@@ -553,13 +553,13 @@ class SlashCommandRunner:
         )
 
     async def _wire(self, _: str) -> None:
-        from app.ui.screens.report_screens import RequestBodyScreen, ladder_moves_of_last_turn
+        from app.ui.screens.report_screens import LastRequestScreen, ladder_moves_of_last_turn
 
         session = self._session.require_session()
         request = session.requests.last_sent
         if request is None:
             raise BadArgument("No request has gone out since this session was opened.")
-        await self._app_context.push_screen(RequestBodyScreen(request, ladder_moves_of_last_turn(session.log.events)))
+        await self._app_context.push_screen(LastRequestScreen(request, ladder_moves_of_last_turn(session.log.events)))
 
 
 def _find_free_path(path: Path) -> Path:

@@ -21,7 +21,7 @@ from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import LiveSettings
 from app.ui.controllers.review_services import CheckController
-from app.ui.screens.output_screens import ExternalDiffController, ModelReadsScreen
+from app.ui.screens.output_screens import ExternalDiffController, ReadHistoryScreen
 from widgets.common.input_order import wait_until_input_painted
 from widgets.review import review_messages
 from widgets.review.review import ReviewPane
@@ -316,7 +316,7 @@ class ReviewActions:
         else:
             self._show_outcome(result, describe_approval(result))
 
-    async def load_diffs(self, event: review_messages.DiffsWanted) -> None:
+    async def load_diffs(self, event: review_messages.DiffsRequested) -> None:
         """Compute a proposal's diffs on a thread, and show them."""
         diffs = await asyncio.to_thread(self._compute_diffs, event.proposal_id)
         if not self._review.has_review_focus:
@@ -329,14 +329,14 @@ class ReviewActions:
         # Runs on a thread: the first access imports and makes the proposal service.
         return self._runtime.service.file_diffs(proposal_id)
 
-    async def load_version_diffs(self, event: review_messages.VersionDiffsWanted) -> None:
+    async def load_version_diffs(self, event: review_messages.VersionDiffsRequested) -> None:
         """Load the diff between a proposal and its former version."""
         from app.proposals.decide.comment_follow_up import diff_with_superseded_proposal
 
         diffs = await asyncio.to_thread(diff_with_superseded_proposal, self._runtime.proposals, event.proposal_id)
         self._review.set_version_diffs(event.proposal_id, diffs)
 
-    async def load_follow_ups(self, event: review_messages.CommentFollowUpsWanted) -> None:
+    async def load_follow_ups(self, event: review_messages.CommentFollowUpsRequested) -> None:
         """Load how the proposal changes the lines that the user commented on."""
         from app.proposals.decide.comment_follow_up import compare_commented_lines
 
@@ -360,7 +360,7 @@ class ReviewActions:
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceShown, StaleProposal
         from app.review.hunk_lines import diff_side_text
-        from app.ui.screens.edit_screens import EditProposalScreen
+        from app.ui.screens.edit_screens import EditProposedFileScreen
 
         await self._session.wait_until_open()
         shown = self._review.state.get(event.proposal_id)
@@ -394,7 +394,7 @@ class ReviewActions:
 
         text = diff_side_text(diff, "new")
         await self._app_context.push_screen(
-            EditProposalScreen(
+            EditProposedFileScreen(
                 name, event.path, text, save, self._editor, line=event.line, vim=self._preferences.settings.vim
             )
         )
@@ -457,7 +457,7 @@ class ReviewActions:
     async def show_reads(self, event: review_messages.ModelReadsWanted) -> None:
         """Show what the model had read before it wrote a proposal."""
         lines = await asyncio.to_thread(self._runtime.describe_model_reads, event.proposal_id)
-        await self._app_context.push_screen(ModelReadsScreen(event.proposal_id, lines))
+        await self._app_context.push_screen(ReadHistoryScreen(event.proposal_id, lines))
 
     def answer_permission_request(self, event: review_messages.PermissionAnswered) -> None:
         """Pass on the user's answer to a permission request."""

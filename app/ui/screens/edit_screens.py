@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.ui.terminal.external_editor import ExternalEditor
 
 
-class EditProposalScreen(Dialog[bool]):
+class EditProposedFileScreen(Dialog[bool]):
     """Editor of one file of a proposal; the result is True if a changed text was saved into the proposal.
 
     Args:
@@ -35,7 +35,7 @@ class EditProposalScreen(Dialog[bool]):
         DialogKey("escape", "leave", "leave", priority=True),
     )
     DEFAULT_CSS = """
-    EditProposalScreen {
+    EditProposedFileScreen {
         CodeEditor { height: 1fr; }
         #edit-warning { margin-bottom: 1; }
     }
@@ -160,7 +160,7 @@ Resolution = str | ConflictSide
 """The whole text of a file, or the chosen side if one side is taken as a whole."""
 
 
-class ConflictScreen(EditProposalScreen):
+class ConflictScreen(EditProposedFileScreen):
     """Editor of conflicts; the result is True if a resolution was saved into the proposal.
 
     Args:

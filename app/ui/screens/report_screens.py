@@ -32,7 +32,7 @@ from app.llm.endpoint_doctor import (
     examine_and_learn,
 )
 from app.llm.values.requests_and_updates import Endpoint
-from app.llm.wires.wire_registry import PreparedRequest
+from app.llm.wires.wire_registry import RequestInputs
 from app.prompts.skills import Skill, SkillCatalogue
 from app.runtime.model_connection import LearnedProfileStore
 from app.runtime.open_workspace import OpenWorkspace
@@ -328,7 +328,7 @@ def _skill_summary(skills: SkillCatalogue, model_skills: SkillCatalogue | None) 
     return Content(summary)
 
 
-class RequestBodyScreen(TextDialog):
+class LastRequestScreen(TextDialog):
     """The body of the last request as formatted JSON, and the ladder's decisions of the last turn."""
 
     KEYS = (
@@ -338,12 +338,12 @@ class RequestBodyScreen(TextDialog):
         DialogKey("c", "copy all", "copy"),
         *TextDialog.KEYS,
     )
-    DEFAULT_CSS = "RequestBodyScreen TextView { margin-top: 1; }"
+    DEFAULT_CSS = "LastRequestScreen TextView { margin-top: 1; }"
 
-    def __init__(self, request: PreparedRequest, moves: Sequence[LadderMove] = ()) -> None:
+    def __init__(self, request: RequestInputs, moves: Sequence[LadderMove] = ()) -> None:
         super().__init__("Wire · the last request")
         self._ladder_moves = moves
-        self._body = sort_body_and_omit_image_data(request.make_body())
+        self._body = make_request_body_readable(request.make_body())
         self._summary = request_summary(request, self._body)
 
     def compose_body(self) -> Iterable[Widget]:
@@ -412,7 +412,7 @@ _PROMPT_FIELDS = ("system", "instructions")
 """Names of the field with the system prompt, by wire."""
 
 
-def sort_body_and_omit_image_data(body: dict[str, Any]) -> dict[str, Any]:
+def make_request_body_readable(body: dict[str, Any]) -> dict[str, Any]:
     """Return the body made readable: short values first, tools last, image data replaced by its size."""
     body = _replace_image_data(body)
     last = [name for name in (*_PROMPT_FIELDS, *_CONVERSATION_FIELDS, "tools") if name in body]
@@ -448,7 +448,7 @@ def format_request_body(body: dict[str, Any]) -> str:
     return json.dumps(body, ensure_ascii=False, indent=2)
 
 
-def request_summary(request: PreparedRequest, body: dict[str, Any]) -> Content:
+def request_summary(request: RequestInputs, body: dict[str, Any]) -> Content:
     """Return one line about a request: API format, number of messages and tools, tool choice."""
     payload = request.payload
     program_messages = sum(message.get("role") in _PROGRAM_ROLES for message in payload.messages)

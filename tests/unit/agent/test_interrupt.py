@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.concurrency import Interrupted, Interrupter
+from app.concurrency import Interrupter, WaitInterrupted
 
 
 async def test_the_clean_up_ends_before_interrupted_is_raised() -> None:
@@ -20,7 +20,7 @@ async def test_the_clean_up_ends_before_interrupted_is_raised() -> None:
             await asyncio.sleep(0)
             steps.append("cleaned up")
 
-    with pytest.raises(Interrupted):
+    with pytest.raises(WaitInterrupted):
         await interrupter.wait_for(work())
     assert steps == ["begun", "cleaned up"]
 
@@ -44,7 +44,7 @@ async def test_results_and_errors_are_returned_and_nothing_begins_after_a_stop()
     with pytest.raises(ValueError, match="no"):
         await interrupter.wait_for(error())
     assert await interrupter.wait_for(work()) == "done", "a finished result is kept"
-    with pytest.raises(Interrupted):
+    with pytest.raises(WaitInterrupted):
         await interrupter.wait_for(value())
     assert len(begun) == 1 and interrupter.is_stopped
 

@@ -24,7 +24,7 @@ from app.conversation.events import (
     TurnStarted,
 )
 from app.conversation.proposal_reports import PendingAndDeniedProposals
-from app.proposals.text.line_comparison import LineSpan
+from app.proposals.text.line_comparison import LineRange
 from app.proposals.values.decision_facts import FileDiffStat, LineComment
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
 
@@ -164,10 +164,10 @@ def test_changed_files_and_lines_are_named_and_many_are_counted() -> None:
     assert "rely on them: a.py." in told.text
     assert "gone: b.py" in told.text
     assert told.files == {"a.py": "2", "b.py": ""}
-    spans = (LineSpan(0, 0), LineSpan(2, 5), LineSpan(39, 40), LineSpan(77, 77))
+    spans = (LineRange(0, 0), LineRange(2, 5), LineRange(39, 40), LineRange(77, 77))
     lines = "lines gone at the top, lines 3-5, line 40, lines gone after line 77"
     assert f"(different now: {lines})" in told_of(a=FileChangedSinceRead("2", spans)).text
-    many = tuple(LineSpan(at, at + 1) for at in range(0, 100, 2))
+    many = tuple(LineRange(at, at + 1) for at in range(0, 100, 2))
     told = told_of(a=FileChangedSinceRead("2", many))
     assert "line 11 and 44 more)" in told.text and "line 13" not in told.text
     told = told_of(**{f"f{number}": FileChangedSinceRead("2") for number in range(50)})

@@ -9,10 +9,10 @@ from app.agent.request_payload import NextRequestImagesFold, RequestPayloadBuild
 from app.agent.side_questions import SideQuestionPayloadBuilder
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
 from app.conversation.payload.compaction_plan import CalibratedTokenEstimator
-from app.conversation.payload.projection import CachedProjection, PayloadInputs
+from app.conversation.payload.projection import CachedPayloadBuilder, PayloadInputs
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
-from app.llm.wires.wire_registry import PreparedRequest
+from app.llm.wires.wire_registry import RequestInputs
 from tests.unit.conversation.test_images import image
 
 DAY = date(2026, 3, 4)
@@ -37,7 +37,7 @@ def test_the_system_prompt_depends_only_on_its_facts_which_keep_their_place() ->
 
 def test_payload_is_made_once_for_each_profile() -> None:
     profiles: list[EndpointProfile] = []
-    sent: list[PreparedRequest] = []
+    sent: list[RequestInputs] = []
 
     def make(profile: EndpointProfile) -> Payload:
         profiles.append(profile)
@@ -81,7 +81,7 @@ def test_context_is_cut_before_history(window: int, tight: bool, around: bool, e
     request = SideQuestionPayloadBuilder(
         conversation(10),
         facts,
-        CachedProjection().project,
+        CachedPayloadBuilder().project,
         CalibratedTokenEstimator(),
         (WIDE, LEAST),
         "why?",

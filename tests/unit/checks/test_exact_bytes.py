@@ -18,7 +18,7 @@ from app.automation.check_results import CheckState, ProposalCheckResult, Propos
 from app.automation.check_scheduler import CheckScheduler, watch_workspace_changes
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
-from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
+from app.proposals.values.proposal_errors import ChangedSinceShown, DependsOnPendingProposal, StaleProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.examples import scale_examples
 from tests.waiting import until
@@ -303,7 +303,7 @@ async def carry_out(site: Site, kind: str, what: str | set[int], line: int = 0) 
             old = path.read_text() if path.exists() else ""
             path.write_text(old.replace(f"line {line}\n", f"disk {line}\n") or "new\n")
         case _ if what != site.shown and service.get(str(what)).state.is_pending:
-            with suppress(StackedProposal, StaleProposal, ChangedSinceShown):
+            with suppress(DependsOnPendingProposal, StaleProposal, ChangedSinceShown):
                 (service.approve if kind == "approve" else service.deny)(str(what))
     await site.look()
 
@@ -313,7 +313,7 @@ def check_by_hand(site: Site, proposal: Proposal, *, in_git: bool) -> None:
     result = site.result(proposal.id)
     try:
         site.runtime.service.approve(proposal.id, site.chosen.get(proposal.id), proposal.revision)
-    except StackedProposal:
+    except DependsOnPendingProposal:
         # It lies on top of what it builds on; no approval leaves just that.
         return
     by_hand = subprocess.run(["/bin/sh", "-c", PRINT], cwd=site.root, capture_output=True, text=True, check=True)

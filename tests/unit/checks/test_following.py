@@ -12,7 +12,7 @@ from app.automation.check_scheduler import CheckScheduler
 from app.automation.draft_checks import DraftCheckRunner
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.settings import CheckTable
-from app.proposals.decide.workspace_versions import VersionsToCheck
+from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
 from app.storage import StorageError
 
@@ -34,8 +34,8 @@ def everything(proposal: Proposal) -> None:
     """The hunks that are chosen: all."""
 
 
-def some_trees(proposal: str, hunks: object = None) -> VersionsToCheck:
-    return VersionsToCheck(after={}, before={}, files=("a.py",), old_files=("a.py",))
+def some_trees(proposal: str, hunks: object = None) -> FilesBeforeAndAfter:
+    return FilesBeforeAndAfter(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
 
 class Endless:
@@ -46,17 +46,19 @@ class Endless:
         self.results: dict[str, ProposalCheckResult] = {}
 
     def cached_result(
-        self, check: CheckTable, trees: VersionsToCheck, read: TreesWithAndWithoutProposal
+        self, check: CheckTable, trees: FilesBeforeAndAfter, read: TreesWithAndWithoutProposal
     ) -> ProposalCheckResult | None:
         return self.results.get(check.name)
 
-    async def read_trees(self, trees: VersionsToCheck) -> TreesWithAndWithoutProposal:
+    async def read_trees(self, trees: FilesBeforeAndAfter) -> TreesWithAndWithoutProposal:
         return READ
 
     async def unavailable_reason(self) -> str:
         return ""
 
-    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> ProposalCheckResult:
+    async def run_check(
+        self, check: CheckTable, trees: FilesBeforeAndAfter, tell: ReportResult
+    ) -> ProposalCheckResult:
         self.running.set()
         try:
             await asyncio.Event().wait()
@@ -103,7 +105,9 @@ class Brief(Endless):
     async def unavailable_reason(self) -> str:
         return self._why_not
 
-    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> ProposalCheckResult:
+    async def run_check(
+        self, check: CheckTable, trees: FilesBeforeAndAfter, tell: ReportResult
+    ) -> ProposalCheckResult:
         self.results[check.name] = ProposalCheckResult(check.name, self._outcome.state, check.when, self._outcome)
         return self.results[check.name]
 
@@ -113,7 +117,9 @@ class Disturbed(Brief):
 
     runs = 0
 
-    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> ProposalCheckResult:
+    async def run_check(
+        self, check: CheckTable, trees: FilesBeforeAndAfter, tell: ReportResult
+    ) -> ProposalCheckResult:
         self.runs += 1
         result = await super().run_check(check, trees, tell)
         return self.results.pop(check.name).as_outdated(READ.after) if self.runs == 1 else result
@@ -141,11 +147,13 @@ async def test_automatic_check_runs_again_if_the_files_changed_meanwhile_even_if
 class Failing(Brief):
     """A runner that fails as it runs one."""
 
-    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> ProposalCheckResult:
+    async def run_check(
+        self, check: CheckTable, trees: FilesBeforeAndAfter, tell: ReportResult
+    ) -> ProposalCheckResult:
         raise OSError("The disk is full.")
 
 
-def no_trees(proposal: str, hunks: object = None) -> VersionsToCheck:
+def no_trees(proposal: str, hunks: object = None) -> FilesBeforeAndAfter:
     raise StorageError("The database is damaged.")
 
 
@@ -180,7 +188,7 @@ async def test_only_checks_of_the_proposals_files_are_reported_and_once() -> Non
     looked: list[str] = []
     said: list[ProposalChecks] = []
 
-    def trees(proposal: str, hunks: object = None) -> VersionsToCheck:
+    def trees(proposal: str, hunks: object = None) -> FilesBeforeAndAfter:
         looked.append(proposal)
         return some_trees(proposal)
 
@@ -219,15 +227,15 @@ class Runner:
         self.looked = 0
         self._why_not = obstacle
 
-    def trees(self, draft: object) -> VersionsToCheck:
+    def trees(self, draft: object) -> FilesBeforeAndAfter:
         self.looked += 1
-        return VersionsToCheck(after={}, before={}, files=("a.py",), old_files=("a.py",))
+        return FilesBeforeAndAfter(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
     async def unavailable_reason(self) -> str:
         return self._why_not
 
     async def run_check(
-        self, check: CheckTable, trees: VersionsToCheck, *, max_wait_seconds: float
+        self, check: CheckTable, trees: FilesBeforeAndAfter, *, max_wait_seconds: float
     ) -> ProposalCheckResult:
         self.ran.append(check.name)
         if check.name == "hangs":

@@ -22,7 +22,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideQuestionInputs, project
+from app.conversation.payload.projection import CachedPayloadBuilder, PayloadInputs, SideQuestionInputs, project
 from app.copies import replace
 from app.images.image import Image
 from app.llm.values.endpoint import EndpointProfile
@@ -86,7 +86,7 @@ CHANGES: dict[str, Callable[[State], State]] = {
 def test_change_of_the_beginning_is_projected_anew(change: str) -> None:
     profile = EndpointProfile(images_supported=True, mid_system="fold_user", reasoning_echo="same_model")
     state: State = (log(), profile, FACTS)
-    kept = CachedProjection()
+    kept = CachedPayloadBuilder()
     before = kept.project(*state)
     assert kept.project(*state) == before == project(*state)
     events, profile, facts = CHANGES[change](state)
@@ -151,7 +151,7 @@ UNSETTLED: dict[str, list[Event]] = {
 def test_open_parts_of_a_projection_are_not_cached(name: str) -> None:
     """The log grows event by event: what is open at a request is projected again with what comes after it."""
     events, profile = numbered([*log(), *UNSETTLED[name]]), EndpointProfile(images_supported=True)
-    kept = CachedProjection()
+    kept = CachedPayloadBuilder()
     for length in range(len(log()), len(events) + 1):
         for _ in range(2):
             assert kept.project(events[:length], profile, FACTS) == project(events[:length], profile, FACTS)
@@ -165,7 +165,7 @@ def test_room_made_on_trial_and_a_side_question_leave_nothing() -> None:
         ([*events, HistoryCompacted(upto=9, summary="so far", method="summary")], profile, FACTS),
         (events, profile, asked),
     ):
-        kept = CachedProjection()
+        kept = CachedPayloadBuilder()
         for state in (aside, (events, profile, FACTS)) * 2:
             assert kept.project(*state) == project(*state)
 
@@ -173,7 +173,7 @@ def test_room_made_on_trial_and_a_side_question_leave_nothing() -> None:
 def test_cached_messages_are_reused_also_after_a_side_question() -> None:
     events, profile = log(), EndpointProfile(images_supported=True)
     asked = replace(FACTS, side_request=SideQuestionInputs("of a hunk", "why?"))
-    kept = CachedProjection()
+    kept = CachedPayloadBuilder()
     kept.project(events, profile, FACTS)
     second, aside, third = (kept.project(events, profile, facts) for facts in (FACTS, asked, FACTS))
     assert len(second.messages) > 5

@@ -28,7 +28,7 @@ from app.conversation.events import (
 from app.conversation.payload import tool_calls as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.projection import BRIDGE, PayloadInputs, project
-from app.llm.values.endpoint import EndpointProfile, tool_schema_key
+from app.llm.values.endpoint import EndpointProfile, tool_fingerprint
 from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome, LineComment
 
 FACTS = PayloadInputs("prompt", [{"type": "function"}])
@@ -413,7 +413,7 @@ class TestProfiles:
             facts = PayloadInputs("prompt", tools, closing=closing)
             payload = project(list(HELLO), EndpointProfile(tools_supported=False), facts)
             assert (payload.tools, payload.tool_choice) == ([], None)
-            refusing = EndpointProfile(refused_tools=[tool_schema_key(tools[1])])
+            refusing = EndpointProfile(refused_tools=[tool_fingerprint(tools[1])])
             assert project(list(HELLO), refusing, facts).tools == tools[:1]
 
 

@@ -33,7 +33,7 @@ from app.conversation.payload.compaction_plan import (
     CompactionBudget,
     plan_next_compaction_step,
 )
-from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideQuestionInputs, project
+from app.conversation.payload.projection import CachedPayloadBuilder, PayloadInputs, SideQuestionInputs, project
 from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload, TokenUsage
@@ -242,7 +242,7 @@ def _held(fold: Any) -> str:
 def test_cached_and_fresh_projections_are_equal(events: list[Event], data: st.DataObject) -> None:
     """A log grows event by event, while profile, prompt, model and images change now and then."""
     profile, facts = data.draw(profiles), replace(FACTS, images=CONTENTS)
-    kept, meter = CachedProjection(), CalibratedTokenEstimator()
+    kept, meter = CachedPayloadBuilder(), CalibratedTokenEstimator()
     before: list[tuple[Payload, Payload]] = []
     length = 0
     while length < len(events):

@@ -29,7 +29,7 @@ from app.llm.capabilities.template_check import ChatTemplateCheckResult, find_pl
 from app.llm.failures.failures import FailureDescriber
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
-from app.llm.wires.wire_registry import PreparedRequest
+from app.llm.wires.wire_registry import RequestInputs
 from tests.unit.conversation.histories import PROMPT, Simulation, marks, sessions
 from tests.wire import templates
 from tests.wire.templates import Messages, Refused, Template
@@ -104,7 +104,7 @@ def sent(template: Template, session: Simulation) -> tuple[EndpointProfile, Mess
     while True:
         payload = project(events, profile, FACTS)
         try:
-            return profile, payload.messages, template(PreparedRequest("m", profile, payload).make_body()["messages"])
+            return profile, payload.messages, template(RequestInputs("m", profile, payload).make_body()["messages"])
         except Refused as words:
             document = json.dumps({"error": {"code": 500, "message": f"Jinja Exception: {words}"}})
             correction = find_correction(

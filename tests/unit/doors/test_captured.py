@@ -185,7 +185,7 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
     words = {"hook_event_name": "PreToolUse", "session_id": "s", "prompt_id": "1", "cwd": root, "tool_name": "Write"}
     call = parse_call("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
     door = HookContext(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
-    assert stage_edit_or_answer_call(door, call) == hook_messages.call_after_staged_edit_answer("P1", ends_turn=True)
+    assert stage_edit_or_answer_call(door, call) == hook_messages.deny_call_after_staged_edit("P1", ends_turn=True)
     assert [file.path for file in runtime.captured_edits.captured_files("P1")] == ["a.txt"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.doors.hook import hook_installation
 from app.doors.hook.agents import AGENTS, DEFAULT_LIMIT_SECONDS, ExternalAgent, HookOptions, find_agent
 from app.doors.hook.hook_installation import (
-    UnreadableSettings,
+    UneditableSettings,
     add_hook,
     find_hook,
     known_release_weaknesses,
@@ -214,7 +214,7 @@ def test_invalid_json_text_is_reported_with_its_position(text: str, why: str) ->
     ],
 )
 def test_invalid_agent_settings_are_not_changed_and_reported_with_the_reason(text: str, why: str) -> None:
-    with pytest.raises(UnreadableSettings, match=why):
+    with pytest.raises(UneditableSettings, match=why):
         add_hook(CLAUDE, text, HookOptions())
 
 

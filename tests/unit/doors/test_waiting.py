@@ -12,7 +12,7 @@ from app.agent.decision_service import approval_event, decision_event, undo_even
 from app.conversation.events import DecisionKind, ProposalDecided
 from app.doors import agent_decisions
 from app.doors.agent_decisions import (
-    DecisionStatus,
+    ProposalDecisionStatus,
     format_decision_report,
     read_decision_report,
     read_decision_status,
@@ -87,22 +87,24 @@ class Waiting:
         self._looked = threading.Semaphore(0)
         looking = agent_decisions.read_decision_status
 
-        def counted(*arguments: object) -> DecisionStatus:
+        def counted(*arguments: object) -> ProposalDecisionStatus:
             found = looking(*arguments)  # type: ignore[arg-type]
             self._looked.release()
             return found
 
         monkeypatch.setattr(agent_decisions, "read_decision_status", counted)
         self._pool = ThreadPoolExecutor(1)
-        call: Callable[..., DecisionStatus] = wait_for_decision
-        self.ended: Future[DecisionStatus] = self._pool.submit(call, runtime, proposal.id, seconds=60, stop=self.stop)
+        call: Callable[..., ProposalDecisionStatus] = wait_for_decision
+        self.ended: Future[ProposalDecisionStatus] = self._pool.submit(
+            call, runtime, proposal.id, seconds=60, stop=self.stop
+        )
         self.look()
 
     def look(self) -> None:
         """Return once it has looked again, after the last call of this."""
         assert self._looked.acquire(timeout=30)
 
-    def over(self) -> DecisionStatus:
+    def over(self) -> ProposalDecisionStatus:
         return self.ended.result(30)
 
 

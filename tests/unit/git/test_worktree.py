@@ -11,7 +11,7 @@ from app.git.run_git import GitFailed
 from app.proposals.values.models import FileOperation, ProposalState
 from app.proposals.values.proposal_errors import NothingToStage
 from app.runtime.git_proposals import stage_worktree_changes
-from app.storage.record_store import RecordStore
+from app.storage.record_store import DecisionRecordReader
 from app.workspace.path_rules import UnsafePath
 from tests.unit.git.conftest import Open, change_all
 from tests.unit.proposals.repositories import git
@@ -165,7 +165,7 @@ def test_the_record_contains_kept_and_reverted_content(opened: Open, root: Path)
     on_disk = git(root, "hash-object", "a.txt").decode().strip()
     runtime.service.approve(name, ["a.txt"])
     runtime.service.deny(name)
-    kept, back = RecordStore(runtime.database, runtime.name).entries()
+    kept, back = DecisionRecordReader(runtime.database, runtime.name).entries()
     assert [(each.path, each.base, each.result) for each in kept.files] == [
         ("a.txt", git(root, "rev-parse", "HEAD:a.txt").decode().strip(), on_disk)
     ]

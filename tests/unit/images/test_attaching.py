@@ -16,7 +16,7 @@ from app.images.image import (
     parse_image_header,
 )
 from app.images.image_files import ImageFileLoader, ImageNotAttached, MentionedImage
-from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
+from app.images.mentions import Mention, find_mentioned_files, format_mention, possible_pasted_paths
 from app.workspace.paths import Workspace
 from tests.unit.images.pictures import gif, jpeg, png, webp
 
@@ -186,8 +186,8 @@ def test_a_paste_is_taken_for_images_only_if_all_parts_are_images(files: ImageFi
     ],
 )
 def test_files_are_named_with_an_at(text: str, paths: list[str]) -> None:
-    assert [mention.path for mention in find_mentions(text)] == paths
-    dropped = find_mentions(text, frozenset(paths[:1]))
+    assert [mention.path for mention in find_mentioned_files(text)] == paths
+    dropped = find_mentioned_files(text, frozenset(paths[:1]))
     assert [mention.dropped for mention in dropped] == [True, False, False][: len(paths)], "only those are so marked"
 
 
@@ -195,7 +195,7 @@ def test_files_are_named_with_an_at(text: str, paths: list[str]) -> None:
 def test_a_path_is_read_as_it_was_written(path: str) -> None:
     if path.lower().startswith("file://") or {'"', "'"} <= {*path}:
         return
-    assert [mention.path for mention in find_mentions(f"look at {format_mention(path)} please")] == [path]
+    assert [mention.path for mention in find_mentioned_files(f"look at {format_mention(path)} please")] == [path]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_path_is_read_as_it_was_written(path: str) -> None:
 )
 def test_a_mention_is_quoted_only_if_needed(path: str, said: str) -> None:
     assert format_mention(path) == said
-    assert [mention.path for mention in find_mentions(said)] == [path]
+    assert [mention.path for mention in find_mentioned_files(said)] == [path]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_other_text_is_no_path(pasted: str) -> None:
 @given(st.text())
 def test_any_paste_can_be_looked_at(pasted: str) -> None:
     assert all(isinstance(path, str) for paths in possible_pasted_paths(pasted) for path in paths)
-    find_mentions(pasted)
+    find_mentioned_files(pasted)
 
 
 PICTURES = {

@@ -13,7 +13,7 @@ from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEd
 from app.proposals.text.document import Document
 from app.proposals.values.models import FileOperation, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.proposal_errors import ChangedSinceShown, InvalidUserText, StaleProposal
+from app.proposals.values.proposal_errors import ChangedSinceShown, InvalidUserEdit, StaleProposal
 from app.runtime.unfinished_work import unrecorded_decision_event
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.examples import scale_examples
@@ -291,7 +291,7 @@ def test_a_stale_line_is_refused_until_resolved(bench: Make) -> None:
     site.put(**{"a.txt": "c\n"})
     site.service.rebase_pending()
     conflict = site.service.load_file_conflict("P1")
-    with pytest.raises(InvalidUserText, match=r"leaves a\.txt as it is, and nothing of P1 is left; deny it"):
+    with pytest.raises(InvalidUserEdit, match=r"leaves a\.txt as it is, and nothing of P1 is left; deny it"):
         resolve(site, conflict, DISK)
     assert site.service.get("P1").state is ProposalState.STALE
     text = conflict.text_with_choices().replace("=======\n", "")
@@ -374,7 +374,7 @@ def test_a_deletion_and_a_binary_file_are_taken_from_one_side(bench: Make, side:
     site.put(**{"a.bin": b"\0c", "c.txt": b"changed\n"})
     conflict = site.service.load_file_conflict("P1")
     assert conflict.whole and conflict.regions[0].disk == () == conflict.regions[0].proposed
-    with pytest.raises(InvalidUserText, match="as a whole"):
+    with pytest.raises(InvalidUserEdit, match="as a whole"):
         site.service.resolve_conflict("P1", "a.bin", BOTH, conflict.disk)
     site.service.resolve_conflict("P1", "a.bin", side, conflict.disk)
     conflict = site.service.load_file_conflict("P1")
@@ -432,9 +432,9 @@ def test_conflict_without_text_says_what_to_do(bench: Make) -> None:
     site.put(**{"b.txt": "here\n"})
     (site.root / "new.txt").mkdir()
     (site.root / "new.txt/inside").write_text("x")
-    with pytest.raises(InvalidUserText, match=r"b\.txt exists now, so a\.txt can't be moved there; move one away"):
+    with pytest.raises(InvalidUserEdit, match=r"b\.txt exists now, so a\.txt can't be moved there; move one away"):
         site.service.load_file_conflict("P1")
-    with pytest.raises(InvalidUserText, match=r"new\.txt can't be made: new\.txt is a folder; move that away"):
+    with pytest.raises(InvalidUserEdit, match=r"new\.txt can't be made: new\.txt is a folder; move that away"):
         site.service.load_file_conflict("P2")
 
 

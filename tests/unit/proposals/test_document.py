@@ -14,7 +14,7 @@ from app.proposals.text.document import (
     split_lines,
     split_text,
 )
-from app.proposals.text.line_comparison import LineSpan, find_lines_unlike_every_version
+from app.proposals.text.line_comparison import LineRange, find_lines_unlike_every_version
 from app.proposals.values.proposal_errors import NotEditable
 from tests.unit.proposals.applied_changes import apply_changes
 
@@ -150,15 +150,15 @@ def test_the_same_text_is_the_same_bytes(lines: list[bytes]) -> None:
 ANY_LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 
 
-def spans(now: list[str], *known: list[str]) -> tuple[LineSpan, ...]:
+def spans(now: list[str], *known: list[str]) -> tuple[LineRange, ...]:
     return find_lines_unlike_every_version([diff_lines(version, now) for version in known])
 
 
 def test_lines_in_no_version_are_new() -> None:
-    assert spans(list("aXcdfgY"), list("abcdefg")) == (LineSpan(1, 2), LineSpan(4, 4), LineSpan(6, 7))
+    assert spans(list("aXcdfgY"), list("abcdefg")) == (LineRange(1, 2), LineRange(4, 4), LineRange(6, 7))
     assert spans(list("aXcde"), list("abcde"), list("aXcYe")) == ()
-    assert spans(list("aXcdZ"), list("abcde"), list("aXcYe")) == (LineSpan(4, 5),)
-    assert spans(list("aXde"), list("abcde"), list("aXcde")) == (LineSpan(2, 2),)
+    assert spans(list("aXcdZ"), list("abcde"), list("aXcYe")) == (LineRange(4, 5),)
+    assert spans(list("aXde"), list("abcde"), list("aXcde")) == (LineRange(2, 2),)
     assert find_lines_unlike_every_version([]) == ()
 
 

@@ -12,7 +12,7 @@ from app.proposals.files.overlay import ContentStore
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.draft import Draft
 from app.proposals.text.file_warnings import describe_file_cautions
-from app.proposals.text.line_comparison import LineSpan
+from app.proposals.text.line_comparison import LineRange
 from app.proposals.values.models import FileOperation, MatchLevel, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import EditRefused
@@ -263,7 +263,7 @@ def test_changed_lines_since_a_read_may_be_unknown(bench: Make) -> None:
     before = draft.read("a.txt").version
     draft.edit("a.txt", [TextReplacement("two", "zwei")])
     now = draft.read("a.txt")
-    assert draft.lines_changed_since(now, [before]) == (LineSpan(1, 2),)
+    assert draft.lines_changed_since(now, [before]) == (LineRange(1, 2),)
     assert draft.lines_changed_since(now, ["0" * 64]) is None
     assert draft.lines_changed_since(draft.read("b.bin"), [before]) is None
     assert draft.lines_changed_since(draft.read("none"), [before]) is None

@@ -20,7 +20,7 @@ from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import (
     ApplyFailed,
     ChangedSinceShown,
-    InvalidUserText,
+    InvalidUserEdit,
     NothingToStage,
     NothingToUndo,
     RecoveryNeeded,
@@ -284,9 +284,9 @@ def test_proposal_on_disk_is_compared_with_the_earlier_content_and_edited_on_dis
     name = stage(site, BEFORE).id
     trees = site.service.versions_to_check(name)
     assert (trees.after, trees.before) == ({}, {**BEFORE, "new/x.txt": None})
-    with pytest.raises(InvalidUserText, match="edit the file itself"):
+    with pytest.raises(InvalidUserEdit, match="edit the file itself"):
         site.service.replace_proposed_text(name, "a.txt", "x\n")
-    with pytest.raises(InvalidUserText, match="edit the file itself"):
+    with pytest.raises(InvalidUserEdit, match="edit the file itself"):
         site.service.load_file_conflict(name, "a.txt", UnsavedEdit("mine\n", "new\n"))
 
 

@@ -10,7 +10,7 @@ import pytest
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import ProposalState
-from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
+from app.proposals.values.proposal_errors import ChangedSinceShown, DependsOnPendingProposal, StaleProposal
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage.database import MIGRATIONS, Database
 from app.storage.process_coordination import DatabaseChangeSignal
@@ -76,7 +76,7 @@ def test_stacked_edits_land_in_order_also_one_next_to_another(bench: Make) -> No
     beside = site.edit("a.txt", ("line 5\n", "five\n"))
     assert second.files[0].stacked_on == (first.id,)
     for above in (second, beside):
-        with pytest.raises(StackedProposal, match=rf"{above.id} builds on P1.* in a\.txt; decide P1 first"):
+        with pytest.raises(DependsOnPendingProposal, match=rf"{above.id} builds on P1.* in a\.txt; decide P1 first"):
             site.service.approve(above.id)
     assert site.read("a.txt").decode() == numbered(9)
     result = site.service.approve(first.id)
@@ -141,7 +141,7 @@ def test_an_upper_one_on_a_file_that_the_lower_creates(bench: Make) -> None:
     site = bench({})
     first = site.write(**{"new.txt": "one\ntwo\n"})
     second = site.edit("new.txt", ("two", "2"))
-    with pytest.raises(StackedProposal):
+    with pytest.raises(DependsOnPendingProposal):
         site.service.approve(second.id)
     [changed] = site.service.deny(first.id).changed
     assert changed.state is ProposalState.STALE
@@ -223,7 +223,7 @@ def test_proposal_on_edits_that_cancel_out_can_be_decided_first(bench: Make) -> 
     site = bench({"a.txt": numbered(20)})
     site.edit("a.txt", ("line 2\n", "two\n"))
     above = site.write(**{"a.txt": None})
-    with pytest.raises(StackedProposal):
+    with pytest.raises(DependsOnPendingProposal):
         site.service.approve(above.id)
     site.service.deny(above.id)
     site.edit("a.txt", ("two\n", "line 2\n"))
@@ -335,7 +335,9 @@ def test_the_last_of_a_long_stack_names_only_the_oldest_and_latest(bench: Make) 
     assert staged[11].files[0].stacked_on == ("P1", "P2", "P3", "P4", "P11")
     assert site.service.new_draft("session").read("a.txt").pending == ("P1", "P2", "P3", "P4", "P12")
     site.edit("a.txt", ("36\n", "the last\n"))
-    with pytest.raises(StackedProposal, match=r"P13 builds on P1, P2, P3, P4 … P12 in a\.txt; decide P1 first"):
+    with pytest.raises(
+        DependsOnPendingProposal, match=r"P13 builds on P1, P2, P3, P4 … P12 in a\.txt; decide P1 first"
+    ):
         site.service.approve("P13")
     # What is denied in the middle goes from under those above it, although they do not name it.
     site.service.deny("P8")

@@ -19,7 +19,7 @@ from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, git
 from app.sandbox.captured_changes import WrittenIgnoredPath
 from app.storage import StorageError
 from app.storage.database import Database
-from app.storage.record_store import ChainVerification, RecordStore, RecordTableComparer
+from app.storage.record_store import ChainVerification, DecisionRecordReader, RecordTableComparer
 from app.workspace.paths import Workspace
 from tests.examples import scale_examples
 from tests.unit.proposals.faults import Steps, Watched, in_child, kill
@@ -34,14 +34,14 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def entries(bench: Bench) -> list[DecisionRecordEntry]:
-    verified = RecordStore(bench.database, bench.name).verify_chain()
+    verified = DecisionRecordReader(bench.database, bench.name).verify_chain()
     assert verified.broken == ()
     return list(verified.entries)
 
 
 def wrong(bench: Bench) -> list[str]:
     """What verification names, beside entries."""
-    verified = RecordStore(bench.database, bench.name).verify_chain()
+    verified = DecisionRecordReader(bench.database, bench.name).verify_chain()
     return [*RecordTableComparer(bench.database, bench.name, verified).find_differences()]
 
 
@@ -138,7 +138,7 @@ def rows(bench: Bench) -> list[tuple[int, bytes, str]]:
 def verify(path: Path, name: str) -> ChainVerification:
     database = Database(path)
     try:
-        return RecordStore(database, name).verify_chain()
+        return DecisionRecordReader(database, name).verify_chain()
     finally:
         database.close()
 
@@ -198,7 +198,7 @@ def test_what_somebody_changes_is_named(fifty: Bench, harm: str | int, named: se
         harm = "UPDATE record SET body = ?, sha256 = ? WHERE number = ?"
     with fifty.database.transaction() as connection:
         connection.execute(harm, values)
-    broken = {one.number for one in RecordStore(fifty.database, fifty.name).verify_chain().broken}
+    broken = {one.number for one in DecisionRecordReader(fifty.database, fifty.name).verify_chain().broken}
     assert broken == named if named is not None else broken
 
 
@@ -271,10 +271,10 @@ def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> 
     bench.service.approve(bench.stage("a.txt", "a\n"))
     [entry] = entries(bench)
     put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"format": LATEST + 1, "more": 1}).encode())
-    [broken] = RecordStore(bench.database, bench.name).verify_chain().broken
+    [broken] = DecisionRecordReader(bench.database, bench.name).verify_chain().broken
     assert broken.number == 1 and "later version of signoff; update it" in broken.why
     put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"more": 1}).encode())
-    [broken] = RecordStore(bench.database, bench.name).verify_chain().broken
+    [broken] = DecisionRecordReader(bench.database, bench.name).verify_chain().broken
     assert broken.why == "is not what was written"
 
 
@@ -285,7 +285,7 @@ def test_an_unreadable_table_is_a_mismatch(fifty: Bench, lost: list[str], found:
     with fifty.database.transaction() as connection:
         for table in lost:
             connection.execute(f"DROP TABLE {table}")
-    record = RecordStore(fifty.database, fifty.name)
+    record = DecisionRecordReader(fifty.database, fifty.name)
     if found is None:
         with pytest.raises(StorageError):
             record.verify_chain()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.sandbox.confinement import AllowedCommandResources, SandboxMode, SandboxProbeResult
-from app.sandbox.process import ProcessResult
+from app.sandbox.process import ProcessExit
 from app.tools.command import command_result
 from app.tools.command.command_result import (
     SOCKETS_NOTE,
@@ -24,7 +24,7 @@ DIFFERENCE = {
 def notes_of(probe: SandboxProbeResult, *resources: str, hold: bool = False, **more: Any) -> list[str]:
     planning, sockets = more.get("planning", False), more.get("sockets", ())
     allowed = AllowedCommandResources(resources, sockets=sockets)
-    return list(command_permission_notes(probe, allowed, planning=planning, hold_ignored=hold))
+    return list(command_permission_notes(probe, allowed, plan_mode=planning, hold_ignored=hold))
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
@@ -57,7 +57,7 @@ def test_in_plan_mode_the_notes_name_place_and_outside_writes(way: SandboxMode) 
     ],
 )
 def test_the_model_is_told_why_git_cannot_write(printed: str, told: bool) -> None:
-    assert ("commits" in " ".join(sandbox_failure_notes(printed, ProcessResult(1, 0.0), in_place=False))) is told
+    assert ("commits" in " ".join(sandbox_failure_notes(printed, ProcessExit(1, 0.0), in_place=False))) is told
 
 
 OPEN = {
@@ -120,7 +120,7 @@ def test_the_in_place_question_says_what_ignored_files_and_allowed_sockets_mean(
     ],
 )
 def test_failures_name_missing_sockets_and_terminals(printed: str, code: int, refused: bool, note: str) -> None:
-    ended = ProcessResult(code, 0.0, refused_socket=refused)
+    ended = ProcessExit(code, 0.0, refused_socket=refused)
     assert sandbox_failure_notes(printed, ended, in_place=True) == ([note] if note else [])
 
 

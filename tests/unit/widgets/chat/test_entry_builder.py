@@ -114,7 +114,7 @@ def responses(draw: st.DrawFn) -> list[Update]:
         state = draw(STATES)
         updates.append(EventRecorded(AssistantMessage(text=text, reasoning=reasoning, calls=calls, state=state)))
     else:
-        # Interrupted before there was anything to record.
+        # WaitInterrupted before there was anything to record.
         return [*updates, EventRecorded(TurnEnded(stopped="aborted"))]
     for made in calls:
         updates.append(EventRecorded(ToolStarted(call=made.uid)))

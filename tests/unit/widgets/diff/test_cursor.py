@@ -16,7 +16,7 @@ from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
 from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLinePosition
-from widgets.diff.seen_lines import UnseenLine, UnseenLines, go_to_unseen_line
+from widgets.diff.seen_lines import UnseenLine, UnseenLineFinder, go_to_unseen_line
 
 
 class Window:
@@ -94,9 +94,9 @@ def test_a_row_is_found_in_its_hunk_after_a_change_and_not_if_its_file_was_remov
 
 def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
     sheet, seen = laid_out(file_diff("logo.png", None, None, hunks=(), binary=True), numbered(3)), SeenLines()
-    assert [UnseenLines(sheet.render_context, seen).count_unseen(file) for file in range(2)] == [(1, 1), (2, 2)]
+    assert [UnseenLineFinder(sheet.render_context, seen).count_unseen(file) for file in range(2)] == [(1, 1), (2, 2)]
     seen.mark_file_seen("logo.png")
-    assert UnseenLines(sheet.render_context, seen).count_unseen(0) == (0, 1)
+    assert UnseenLineFinder(sheet.render_context, seen).count_unseen(0) == (0, 1)
 
 
 def test_no_row_is_outside_of_a_layout_and_the_cursor_of_an_empty_diff_does_not_move() -> None:
@@ -124,7 +124,7 @@ def test_no_row_is_outside_of_a_layout_and_the_cursor_of_an_empty_diff_does_not_
 def test_the_way_to_unseen_lines_skips_context_and_excluded_hunks() -> None:
     sheet = laid_out(numbered(3, 20, 35))
     first, second, third = sheet.diffs[0].change.hunks
-    unseen = UnseenLines(sheet.render_context, SeenLines())
+    unseen = UnseenLineFinder(sheet.render_context, SeenLines())
     below = unseen.iterate_from(0, LineRow(0, 10, 10, None, 0))
     assert [place.hunk for place in below][:2] == [1, 2], "from the context between the first two on"
     sheet.render_context.left_out = frozenset({second.id})

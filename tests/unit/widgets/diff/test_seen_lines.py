@@ -15,8 +15,8 @@ from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
 from widgets.diff.display_cells import (
+    display_only_spans,
     display_text,
-    display_visible_spans,
     visible_spans_of_changed_line,
     visible_spans_of_context_line,
 )
@@ -87,7 +87,7 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
     if kept is None:
         return
     assert all(any(low <= start and end <= high for low, high in kept) for start, end in changed)
-    shown = display_visible_spans(line, kept)
+    shown = display_only_spans(line, kept)
     texts, at = [], 0
     for start, end in (*kept, (len(line), len(line))):
         if at < start:
