@@ -397,7 +397,9 @@ def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> No
     from tomlkit.exceptions import TOMLKitError
 
     try:
-        document = tomlkit.parse(user_file.read_text(encoding="utf-8")) if user_file.exists() else tomlkit.document()
+        document = (
+            tomlkit.parse(user_file.read_text(encoding="utf-8-sig")) if user_file.exists() else tomlkit.document()
+        )
         new_values = document.unwrap()
         for path, value in changes.items():
             set_or_remove_nested_value(new_values, path, value)

@@ -18,7 +18,7 @@ def parse_toml(content: bytes) -> dict[str, Any]:
     Raises:
         ValueError: it is not TOML, not UTF-8 (UnicodeDecodeError), or nested too deeply.
     """
-    text = content.decode("utf-8")
+    text = content.decode("utf-8-sig")
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > _MAX_DOTS and not line.lstrip().startswith("#"):
             raise ValueError(f"too many dots (at line {number})")

@@ -256,6 +256,14 @@ def test_a_failed_save_keeps_the_old_file_and_leaves_no_temporary_one(user: Path
     assert sorted(path.name for path in user.parent.iterdir()) == ["a", "b", "config.toml"]
 
 
+def test_configuration_with_a_byte_order_mark_is_read_and_saved(user: Path) -> None:
+    user.write_bytes(b"\xef\xbb\xbfwrap = false\n")
+    assert merged(user_file=user).settings.wrap is False
+    save_settings(user, {("theme",): "nord"})
+    settings = merged(user_file=user).settings
+    assert (settings.wrap, settings.theme) == (False, "nord")
+
+
 def test_origin_of_a_setting_is_named(user: Path) -> None:
     flags, environment, workspace = {"model": "a"}, {"SIGNOFF_MODEL": "b"}, frozenset({"model"})
     said = partial(setting_origin, "model", user_file=user)
