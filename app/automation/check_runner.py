@@ -7,7 +7,7 @@ import shlex
 import shutil
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,6 +69,12 @@ def arguments_to_run_all_tests(command: str) -> tuple[str, ...]:
     return ("./...",) if _GO_TEST.search(command) else ()
 
 
+def quote_names(names: Iterable[str]) -> str:
+    """Return names as words of a shell command; none of them contains a placeholder such as `{tests}`."""
+    # `shlex` puts names with braces between single quotes, so that two more of them change nothing.
+    return shlex.join(names).replace("{", "{''")
+
+
 async def run_check(
     sandbox: Sandbox,
     root: Path,
@@ -99,8 +105,8 @@ async def run_check(
         if line := text.strip().rpartition("\n")[2].rpartition("\r")[2].strip():
             progress(line[:200])
 
-    command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
-    command = command.replace(TESTS, shlex.join(arguments_to_run_all_tests(command)))
+    command = check.run.replace(FILES, quote_names([f"./{path}" if path.startswith("-") else path for path in files]))
+    command = command.replace(TESTS, quote_names(arguments_to_run_all_tests(command)))
     try:
         async with sandbox.open_run(tree) as run:
             ended = await run.execute(

@@ -11,7 +11,13 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from app.automation.check_results import CheckRunResult, CheckState
-from app.automation.check_runner import CheckRunner, arguments_to_run_all_tests, files_for_check, run_check
+from app.automation.check_runner import (
+    CheckRunner,
+    arguments_to_run_all_tests,
+    files_for_check,
+    quote_names,
+    run_check,
+)
 from app.automation.evidence.ablation_plan import AblationPlan, HunkGroup, HunkThatChangesTests, plan_ablation
 from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalTestEvidence
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
@@ -465,4 +471,4 @@ def _test_command(check: CheckTable, selection: TestSelection, root: Path, most:
     options = f"{shlex.quote(f'--junitxml={root / PYTEST_REPORT_PATH}')} -o junit_family=xunit1"
     options += f" --continue-on-collection-errors --maxfail={most}"
     ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'
-    return f"{ask}\n{check.run.replace(TESTS, shlex.join(names))}"
+    return f"{ask}\n{check.run.replace(TESTS, quote_names(names))}"

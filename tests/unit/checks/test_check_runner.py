@@ -105,7 +105,7 @@ async def test_a_hanging_check_and_its_processes_are_ended_at_the_time_limit(run
 @pytest.mark.layer
 async def test_the_files_of_a_check_are_quoted_matching_and_existing(runtime: OpenWorkspace) -> None:
     draft = runtime.service.new_draft("")
-    for name in ("x y.py", "-n.py", "$(touch hacked).py", "z.txt"):
+    for name in ("x y.py", "-n.py", "$(touch hacked).py", "it's {tests}.py", "z.txt"):
         draft.write(name, "1\n")
     draft.delete("a")
     proposal = runtime.service.stage(draft, "Edit")
@@ -113,7 +113,7 @@ async def test_the_files_of_a_check_are_quoted_matching_and_existing(runtime: Op
     result = await checked(runtime, proposal, run, files="*.py")
     assert result.outcome is not None
     lines = result.outcome.output.splitlines()
-    assert sorted(lines[:3]) == ["[$(touch hacked).py]", "[./-n.py]", "[x y.py]"]
+    assert sorted(lines[:4]) == ["[$(touch hacked).py]", "[./-n.py]", "[it's {tests}.py]", "[x y.py]"]
     assert "hacked" not in lines
     assert result.has_new_failure and result.before is not None and result.before.state is CheckState.PASSED
 
