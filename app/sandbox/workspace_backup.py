@@ -252,15 +252,17 @@ class WorkspaceBackup(Struct):
             before, after = self.kept.get(path), now.get(path)
             if after is not None and (before is None or stat.S_IFMT(before.mode) != stat.S_IFMT(after.mode)):
                 self._remove_path(path, after)
-        count = 0
+        count, errors = 0, []
         for path in sorted(changed):
-            if before := self.kept.get(path):
-                count += self._restore_path(path, before)
-            else:
-                count += 1
+            try:
+                count += (before := self.kept.get(path)) is None or self._restore_path(path, before)
+            except OSError as error:
+                errors.append(error)
         for path in sorted(changed, reverse=True):
             if (before := self.kept.get(path)) and before.is_folder:
                 set_mode(self.root / path, before.mode)
+        if errors:
+            raise errors[0]
         there = {path: stat_or_none(self.root / path) for path in changed if path in self.kept}
         # A removed socket is missing: only its server can create it again.
         self.kept = {path: facts for path, facts in self.kept.items() if path not in there} | {

@@ -413,6 +413,7 @@ async def test_no_decision_is_carried_out_while_the_files_are_a_commands(root: P
 async def test_files_that_can_not_be_restored_are_reported_until_they_are(
     root: Path, runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (root / "c.txt").write_text("c\n")
     sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=[SandboxMode.IN_PLACE])
     draft = runtime.service.new_draft("")
     draft.write("new.txt", "new\n")
@@ -421,7 +422,8 @@ async def test_files_that_can_not_be_restored_are_reported_until_they_are(
         fail_copies(full_disk, lambda _, target: target == root / "b.txt")
         with pytest.raises(OSError, match=r"not all of them could be put back \(No space left on device\)"):
             async with sandbox.open_run({}) as run:
-                await printed(run, "echo x > b.txt")
+                await printed(run, "echo x > b.txt; echo x > c.txt")
+        assert (root / "c.txt").read_text() == "c\n", "the others are restored"
         (line,) = recover_interrupted_work(runtime)
         assert "not all of them could be put back" in line
         with pytest.raises(ProposalError, match="not all of them could be put back"):
