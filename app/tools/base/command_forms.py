@@ -148,10 +148,18 @@ _NEVER_OPEN = _split_names(
     "killall curl wget nc ncat socat ssh scp sftp rsync ftp telnet runcon choom ssh-agent sshpass lldb bwrap proot "
     "firejail chronic m4 cross-env dotenv dotenvx concurrently watchexec nodemon toybox fdfind gfind gsed bsdtar "
     "gtar cpio zip dc octave gnuplot maxima view vimdiff rview rvim gvim nano emacsclient code open xdg-open "
+    "genv gtimeout gxargs gnice gnohup gstdbuf gtime gchroot grm grmdir gshred gdd gtruncate gtee ginstall gmv gcp "
+    "gln gchmod gchown gchgrp gkill linux i x86_ uclampset coresched enosys caffeinate cpulimit chpst softlimit "
+    "setlock logsave sg faketime catchsegv grc sem ifne mispipe pee vipe zrun gosu su-exec tini dumb-init torsocks "
+    "proxychains "
+    "run-one systemd-cat systemd-inhibit aa-exec multitime xdotool exiftool fzf irb pry lftp w3m "
 )
-"""Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed."""
+"""Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed.
+
+Digits at the end of a name are left out: `linux` stands for `linux64`, `i` for `i386`, `x86_` for `x86_64`.
+"""
 _BUILTINS_THAT_RUN_CODE = _split_names(
-    "test printf let declare typeset read mapfile compgen complete bind enable hash"
+    "test printf let declare typeset read mapfile readarray jobs compgen complete bind enable hash"
 )
 """Builtins of shells that evaluate `a[$(command)]` as the name of a variable, even in quotes, or take a command."""
 _INTERPRETERS = _split_names(
@@ -162,7 +170,15 @@ _INTERPRETERS = _split_names(
 _NEVER_OPEN_SUBCOMMANDS = frozenset(
     {
         *(("git", "bisect"), ("git", "clone"), ("git", "config"), ("git", "filter-branch"), ("git", "send-email")),
-        *(("git", "submodule"), ("git", "instaweb"), ("uv", "tool"), ("deno", "eval"), ("npm", "explore")),
+        *(
+            ("git", "submodule"),
+            ("git", "instaweb"),
+            ("git", "remote-ext"),
+            ("jj", "config"),
+            ("uv", "tool"),
+            ("deno", "eval"),
+            ("npm", "explore"),
+        ),
         *(("npm", "init"), ("npm", "create"), ("pnpm", "create"), ("yarn", "create"), ("bun", "create")),
     }
 )
@@ -176,8 +192,8 @@ _RUNNERS = frozenset(
 )
 """Word pairs that are followed by the name of the program that runs."""
 _HAVE_SUBCOMMANDS = _split_names(
-    "git hg jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda docker podman kubectl helm "
-    "terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet mvn gradle bundle gem mix cmake"
+    "git hg sl jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda docker podman kubectl "
+    "helm terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet mvn gradle bundle gem mix cmake"
 )
 """Programs whose next word is a subcommand."""
 _OPTIONS_THAT_RUN_PROGRAMS = {
@@ -185,13 +201,24 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
         *("--exec", "--extcmd", "--ext-diff", "--open-files-in-pager", "--output", "--receive-pack", "--upload-pack"),
         *("-O", "-x"),
     ),
+    "ag": ("--pager",),
     "bat": ("--pager",),
     "batcat": ("--pager",),
+    "cargo": ("--config",),
     "go": ("-exec", "-toolexec", "-vettool"),
+    "helm": ("--kubeconfig", "--post-renderer"),
+    "hg": ("--config", "--config-file", "--cwd", "--repository", "-R"),
+    "jj": ("--config", "--config-file", "--config-toml", "--repository", "--tool", "-R"),
+    "kubectl": ("--kubeconfig",),
     "make": ("--eval", "-E"),
+    "mypy": ("--python-executable",),
+    "pandoc": ("--filter", "--lua-filter", "--pdf-engine", "-F", "-L"),
+    "pylint": ("--init-hook", "--load-plugins"),
     "rg": ("--hostname-bin", "--pre"),
+    "sl": ("--config", "--configfile", "--cwd", "--repository", "-R"),
     "sort": ("--compress-program", "--output", "-o"),
     "split": ("--filter",),
+    "svn": ("--config-dir", "--config-option", "--diff-cmd", "--diff3-cmd", "--editor-cmd"),
 }
 """Options that make an otherwise harmless program run another one or write to a file."""
 
