@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from app.git.run_git import GitFailed, run_git
+from app.git.run_git import GitFailed, environment_outside, run_git
 from app.workspace.git_repository import GitRepositoryFolders, find_repository
 from app.workspace.reading import read_regular_file
 
@@ -88,6 +88,7 @@ class BorrowedRepository:
         """The folder that contains `.git`."""
         self.path_prefix = "" if found.top == root else f"{root.relative_to(found.top).as_posix()}/"
         """Path of the workspace relative to `top`, with a slash at its end; empty if both are the same."""
+        self._environment = environment_outside(root)
         self._temporary = tempfile.TemporaryDirectory(prefix="signoff-git-", ignore_cleanup_errors=True)
         self.own = Path(self._temporary.name)
         self._settings: dict[str, list[str]] | None = None
@@ -112,7 +113,9 @@ class BorrowedRepository:
     def settings(self) -> Mapping[str, Sequence[str]]:
         """Return the merged git configuration (system, user, repository) by lower-case key."""
         if self._settings is None:
-            output = run_git(self.own, ["config", "--list", "-z"], _user_environment(self._user_repository.folder))
+            output = run_git(
+                self.own, ["config", "--list", "-z"], self._user_environment(self._user_repository.folder)
+            )
             self._settings = {}
             for entry in output.decode("utf-8", "surrogateescape").split("\0"):
                 key, _, value = entry.partition("\n")
@@ -175,7 +178,7 @@ class BorrowedRepository:
         The repository's own configuration is not used: neither its credential helpers nor its ssh command.
         """
         protocols = os.environ.get("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh")
-        environment = {**_user_environment(self.own), "GIT_ALLOW_PROTOCOL": protocols}
+        environment = {**self._user_environment(self.own), "GIT_ALLOW_PROTOCOL": protocols}
         return run_git(self.own, [*_DISABLE_PROGRAMS, *arguments], environment, seconds=seconds)
 
     def write_object(self, *arguments: str, data: bytes) -> bytes:
@@ -212,14 +215,14 @@ class BorrowedRepository:
         Raises:
             GitFailed: git cannot write the commit, or another process changed the reference meanwhile.
         """
-        identity = run_git(self.top, ["var", "GIT_COMMITTER_IDENT"], {**os.environ, **_QUIET_ENVIRONMENT})
+        identity = run_git(self.top, ["var", "GIT_COMMITTER_IDENT"], {**self._environment, **_QUIET_ENVIRONMENT})
         lines = [b"commit %s\ncommitter %s\n" % (reference.encode(), identity.strip())]
         lines.append(b"data %d\n%s\n" % (len(message), message.encode()))
         if tip := self.resolve_object_id(reference):
             lines.append(b"from %s\n" % tip.encode())
         for path, content in sorted(files.items()):
             lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
-        environment = _user_environment(self._user_repository.folder)
+        environment = self._user_environment(self._user_repository.folder)
         run_git(self.own, [*_DISABLE_PROGRAMS, "fast-import", "--quiet"], environment, data=b"".join(lines))
 
     @property
@@ -249,7 +252,7 @@ class BorrowedRepository:
 
     def _run_with_identity(self, git_dir: Path, *arguments: str, data: bytes = b"") -> bytes:
         """Run a git command that connects to no other repository, with the user's identity."""
-        environment = {**_user_environment(git_dir), "GIT_ALLOW_PROTOCOL": "none"}
+        environment = {**self._user_environment(git_dir), "GIT_ALLOW_PROTOCOL": "none"}
         options = self._copy_settings(_IDENTITY_SETTINGS)
         return run_git(self.own, [*_DISABLE_PROGRAMS, *options, *arguments], environment, data=data)
 
@@ -276,7 +279,7 @@ class BorrowedRepository:
     @property
     def _isolated_environment(self) -> dict[str, str]:
         """Return an environment in which git reads no configuration and contacts no other machine."""
-        without_git = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        without_git = {name: value for name, value in self._environment.items() if not name.startswith("GIT_")}
         return {
             **without_git,
             **_QUIET_ENVIRONMENT,
@@ -288,6 +291,11 @@ class BorrowedRepository:
             "GIT_ALLOW_PROTOCOL": "none",
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quarantine_folder(),
         }
+
+    def _user_environment(self, git_dir: Path) -> dict[str, str]:
+        """Return the user's environment for a git command in a repository."""
+        kept = {name: value for name, value in self._environment.items() if name not in _REPOSITORY_VARIABLES}
+        return {**kept, **_QUIET_ENVIRONMENT, "GIT_DIR": str(git_dir)}
 
     def _create_repository(self) -> None:
         user_repository = self._user_repository
@@ -332,12 +340,6 @@ def _find_hook_repository(root: Path) -> GitRepositoryFolders | None:
     if Path(os.environ.get("GIT_DIR", os.devnull)).resolve() != root or not (root / "HEAD").is_file():
         return None
     return GitRepositoryFolders(root, root, root)
-
-
-def _user_environment(git_dir: Path) -> dict[str, str]:
-    """Return the user's environment for a git command in a repository."""
-    kept = {name: value for name, value in os.environ.items() if name not in _REPOSITORY_VARIABLES}
-    return {**kept, **_QUIET_ENVIRONMENT, "GIT_DIR": str(git_dir)}
 
 
 def _read_small_file(path: Path) -> bytes:

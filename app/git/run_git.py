@@ -41,7 +41,7 @@ def run_git(
     Raises:
         GitFailed: git cannot start, takes too long or fails; the message has git's error.
     """
-    program = _find_git(environment)
+    program = find_git(environment)
     try:
         with subprocess.Popen(
             [program, *arguments],
@@ -82,18 +82,35 @@ def _format_git_error(stderr: bytes) -> str:
     return f"Git says: {error.rstrip('.')}."
 
 
-def _find_git(environment: Mapping[str, str]) -> str:
-    """Return the full path of git, from an absolute folder in PATH."""
-    git = shutil.which("git", path=absolute_search_path(environment))
+def absolute_search_path(environment: Mapping[str, str], root: Path | None = None) -> str:
+    """Return PATH without relative folders, which may be in the workspace.
+
+    Args:
+        root: The workspace: its folders are left out too, because commands write to ignored ones (`.venv/bin`).
+    """
+    folders = map(Path, environment.get("PATH", os.defpath).split(os.pathsep))
+    return os.pathsep.join(
+        str(folder)
+        for folder in folders
+        if folder.is_absolute() and (root is None or not folder.resolve().is_relative_to(root.resolve()))
+    )
+
+
+def find_git(environment: Mapping[str, str], root: Path | None = None) -> str:
+    """Return the full path of git, from an absolute folder in PATH outside the workspace `root`.
+
+    Raises:
+        GitFailed: git is not installed.
+    """
+    git = shutil.which("git", path=absolute_search_path(environment, root))
     if git is None:
         raise GitFailed("Git is not installed; install it, or stage a diff: `signoff stage FILE`.")
     return git
 
 
-def absolute_search_path(environment: Mapping[str, str]) -> str:
-    """Return PATH without relative folders, which may be in the workspace."""
-    folders = environment.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
+def environment_outside(root: Path) -> dict[str, str]:
+    """Return signoff's environment with a PATH that leads to no program inside the workspace `root`."""
+    return {**os.environ, "PATH": absolute_search_path(os.environ, root)}
 
 
 def _limit_file_size(process: int) -> None:
@@ -117,7 +134,7 @@ def read_git_author_identity(root: Path) -> str:
     The text is untrusted: escape it before it reaches a screen.
     """
     try:
-        output = run_git(root, ["var", "GIT_AUTHOR_IDENT"], os.environ, seconds=_SETTING_SECONDS)
+        output = run_git(root, ["var", "GIT_AUTHOR_IDENT"], environment_outside(root), seconds=_SETTING_SECONDS)
     except GitFailed:
         return _account_name()
     # The seconds and the time zone follow the address: https://git-scm.com/docs/git-var

@@ -4,7 +4,6 @@ Lines on these screens do not count as seen: the diff program may leave some out
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from app.git.diff_program import (
     external_diff_command,
     run_external_diff,
 )
+from app.git.run_git import environment_outside
 from app.ui.context.app_context import AppContext
 from app.ui.screens.dialog import DialogKey, TextDialog
 from widgets.common.text_view import TextView, TextViewLine, parse_ansi_text
@@ -167,6 +167,7 @@ class ExternalDiffController:
         self._review = review
         self._runtime = runtime
         self._app_context = app_context
+        self._environment = environment_outside(runtime.workspace.root)
         self._is_detected = False
 
     async def detect_program(self) -> None:
@@ -196,7 +197,7 @@ class ExternalDiffController:
 
     async def _find_program(self) -> str:
         configured = self._runtime.settings.external_diff
-        command = await asyncio.to_thread(external_diff_command, configured, os.environ)
+        command = await asyncio.to_thread(external_diff_command, configured, self._environment)
         self._review.view.has_external_diff = bool(command)
         self._review.refresh_bindings()
         return command
@@ -219,4 +220,4 @@ class ExternalDiffController:
             diff_sides = await asyncio.to_thread(load_sides)
         except KeyError:
             return ExternalDiffOutput("", f"The old content of {path} is no longer stored.")
-        return await run_external_diff(command, diff_sides, width=width, dark=dark, environment=os.environ)
+        return await run_external_diff(command, diff_sides, width=width, dark=dark, environment=self._environment)

@@ -1,8 +1,12 @@
 """Whatever a repository asks git to run, nothing of it is run."""
 
+import os
 import shutil
 from pathlib import Path
 
+import pytest
+
+from app.git.run_git import read_git_author_identity
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.git_proposals import push_proposal, stage_commits_or_pull_request, stage_worktree_changes
 from tests.unit.git.conftest import Open, change_all
@@ -71,6 +75,22 @@ def test_no_program_configured_in_a_repository_is_run(opened: Open, root: Path, 
         if "OTHER" in url:
             assert git(other, "rev-parse", "refs/signoff/P1")
         assert not mark.exists(), (url, mark.read_text())
+
+
+def test_git_in_the_workspace_is_not_run(
+    opened: Open, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, program = tmp_path / "mark", root / ".venv/bin/git"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\necho "$@" >> {mark}\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    (root / ".gitignore").write_text(".venv\n")
+    change_all(root)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    assert stage_worktree_changes(opened(root), [], "")[0].files
+    read_git_author_identity.cache_clear()
+    read_git_author_identity(root)
+    assert not mark.exists(), mark.read_text()
 
 
 def test_the_traps_are_sprung_by_git_itself(root: Path, tmp_path: Path) -> None:
