@@ -1,7 +1,6 @@
 """Completes work that other processes left: interrupted writes, unrecorded decisions, captured edits of agents."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 
 from app.agent.decision_service import changed_proposal_events_by_session, decision_event, session_id_of_proposal
 from app.conversation.events import DecisionKind, Event, ProposalDecided, TurnEnded, TurnStarted, UserNotice
@@ -169,8 +168,13 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
         captured, runtime.proposals, name, draft.changed_paths.keys()
     )
     staged_id = name
-    with suppress(NothingToStage):
+    try:
         staged_id = runtime.service.stage(draft, "", [denied.id for denied in _unanswered_denials(runtime, turn)]).id
+    except NothingToStage:
+        if existing is None:
+            # No proposal gets the id that the agent was told: a repeated edit must get another one.
+            captured.discard_captured_files(name, files)
+            raise
     captured.mark_staged(name, staged_id, files)
 
 

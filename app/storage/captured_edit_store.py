@@ -74,7 +74,7 @@ class CapturedAgentInput(NamedTuple):
 
 
 class EditAlreadyPending(Exception):
-    """A proposal of another session has exactly these edits and awaits a decision.
+    """Another proposal, from any origin, makes these edits and awaits a decision.
 
     Args:
         proposal: Its id.
@@ -158,7 +158,7 @@ class CapturedEditStore:
             the edits again.
 
         Raises:
-            EditAlreadyPending: another session has proposed the same; an id for this one would never appear.
+            EditAlreadyPending: the same was proposed elsewhere; an id for this one would never appear.
             TooManyUnreadLinesToStage: more lines wait unread.
         """
         rows = [(*file, file.changed_line_count if unread_limit else 1) for file in files]
@@ -180,6 +180,8 @@ class CapturedEditStore:
                 for (other,) in connection.execute(_SELECT_PROPOSALS_ON_PATH, (self._workspace, files[0].path)):
                     if self._has_exactly(connection, other, files):
                         raise EditAlreadyPending(other)
+                if pending := self._find_pending_proposal_with(connection, files):
+                    raise EditAlreadyPending(pending)
             raise_if_too_many_unread_lines(connection, self._workspace, unread_limit)
             proposal_key = (self._workspace, turn.proposal)
             if not turn.proposal or connection.execute(_SELECT_DECIDED, proposal_key).fetchone():
@@ -209,6 +211,14 @@ class CapturedEditStore:
             return False
         captured = connection.execute(_SELECT_CAPTURED_EDITS, proposal_key).fetchall()
         return set(captured) == {(file.path, file.before, file.after) for file in files}
+
+    def _find_pending_proposal_with(self, connection: sqlite3.Connection, files: Sequence[CapturedFileEdit]) -> str:
+        """Return an undecided proposal, from any origin, that makes these edits and perhaps others; else ""."""
+        found: dict[int, set[tuple[str, str | None, str | None]]] = {}
+        for number, *file in connection.execute(_SELECT_PENDING_FILES, (self._workspace,)):
+            found.setdefault(number, set()).add((file[0], file[1], file[2]))
+        edits = {(file.path, _sha256(file.before), _sha256(file.after)) for file in files} if found else set()
+        return next((f"P{number}" for number, proposed in found.items() if edits <= proposed), "")
 
     def _prune(self, connection: sqlite3.Connection) -> None:
         """Delete captured edits that are old and staged, then old turns without captured edits."""
@@ -248,6 +258,14 @@ class CapturedEditStore:
                     (became, self._workspace, proposal),
                 )
 
+    def discard_captured_files(self, proposal: str, files: Sequence[CapturedFileEdit]) -> None:
+        """Delete captured files, unless a later call has changed them; the turn stays as it is."""
+        with self._database.transaction() as connection:
+            connection.executemany(
+                "DELETE FROM captured WHERE workspace = ? AND proposal = ? AND path = ? AND after IS ?",
+                [(self._workspace, proposal, file.path, file.after) for file in files],
+            )
+
     def reopen_turns_without_prompt_id(self, agent: str, session: str) -> None:
         """Reopen the turns of an agent that sends no prompt ids, after a new prompt of the user."""
         if any(
@@ -275,6 +293,13 @@ class CapturedEditStore:
             (self._workspace, *values),
         )
         return [CapturedAgentTurn(*cast(tuple[str, str, str, str, str, str, bool, int], row)) for row in rows]
+
+
+def _sha256(data: bytes | None) -> str | None:
+    # Imported only if something is captured.
+    from hashlib import sha256
+
+    return None if data is None else sha256(data).hexdigest()
 
 
 RESERVE_PROPOSAL_NUMBER = (
@@ -307,6 +332,11 @@ _SELECT_PROPOSALS_ON_PATH = (
     " AND number = CAST(substr(one.proposal, 2) AS INTEGER)))"
 )
 """The proposals with a captured edit of a file that are, or will be, staged."""
+_SELECT_PENDING_FILES = (
+    "SELECT number, json_extract(file.value, '$.path'), json_extract(file.value, '$.base.sha256'),"
+    " json_extract(file.value, '$.result.sha256') FROM proposals, json_each(body, '$.files') AS file"
+    " WHERE workspace = ? AND state = 'pending' AND json_extract(body, '$.last.number') IS NULL ORDER BY number"
+)
 _SELECT_CAPTURED_EDITS = "SELECT path, before, after FROM captured WHERE workspace = ? AND proposal = ?"
 _SELECT_CAPTURED_TEXTS = "SELECT path, after FROM captured WHERE workspace = ? AND proposal = ?"
 _DELETE_CAPTURED = (

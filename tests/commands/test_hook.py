@@ -255,10 +255,21 @@ def test_another_session_that_repeats_an_edit_is_told_of_the_proposal_that_waits
         site.denied(first, first.writes("b.txt", "world\n"))
         assert not staged or site.proposals()
         words = site.denied(second, second.writes("b.txt", "world\n"))
-        assert words.startswith("Nothing was staged and nothing was written: P1, which another session proposed, ")
+        assert words.startswith("Nothing was staged and nothing was written: P1 makes this edit already")
     assert [proposal["id"] for proposal in site.proposals("--all")] == ["P1"]
     assert site.run("deny", "P1").returncode == 0
     assert site.denied(second, second.writes("b.txt", "world\n")).startswith("P2 is staged")
+
+
+def test_an_edit_that_a_patch_makes_already_gets_no_id_until_the_patch_is_denied(site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    patch = "--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+world\n"
+    assert site.run("stage", "-", stdin=patch + patch.replace("b.txt", "c.txt")).returncode == 0
+    words = site.denied(agent, agent.writes("b.txt", "world\n"))
+    assert words.startswith("Nothing was staged and nothing was written: P1 makes this edit already")
+    assert site.run("deny", "P1").returncode == 0
+    assert site.denied(agent, agent.writes("b.txt", "world\n")).startswith("P2 is staged")
+    assert [proposal["id"] for proposal in site.proposals()] == ["P2"]
 
 
 def test_an_edit_that_does_not_apply_is_denied_with_the_reason(site: Site) -> None:

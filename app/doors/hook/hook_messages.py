@@ -180,9 +180,9 @@ def edit_not_staged_answer(why: str) -> HookAnswer:
 
 
 def edit_already_pending_answer(proposal: str) -> HookAnswer:
-    """Return the answer to an edit that a proposal of another session makes already."""
+    """Return the answer to an edit that another proposal makes already."""
     return edit_not_staged_answer(
-        f"{proposal}, which another session proposed, makes exactly this edit and awaits the user's decision. "
+        f"{proposal} makes this edit already and awaits the user's decision. "
         f"End your turn and tell the user that {proposal} is what you would change."
     )
 

@@ -116,12 +116,18 @@ def test_a_captured_edit_is_staged_although_the_file_changed_since_and_stale_whe
     assert runtime.service.get(name).state is ProposalState.STALE
 
 
-def test_captured_edit_already_on_disk_is_dropped(runtime: OpenWorkspace) -> None:
+def test_captured_edit_already_on_disk_is_a_line_and_staged_if_it_is_made_again(runtime: OpenWorkspace) -> None:
+    path = runtime.workspace.root / "a.txt"
     capture(runtime, b"line 03\n", b"three\n")
-    (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"three\n"))
-    (runtime.workspace.root / "a.txt").chmod(0o755)
+    path.write_bytes(BEFORE.replace(b"line 03\n", b"three\n"))
+    path.chmod(0o755)
+    (line,) = stage_edits_from_hooks(runtime)
+    assert line.startswith("P1, which another agent proposed, can't be staged: The workspace has all of this already")
+    assert stage_edits_from_hooks(runtime) == [] and runtime.service.all() == []
+    path.write_bytes(BEFORE)
+    name = capture(runtime, b"line 03\n", b"three\n", prompt="2")
     assert stage_edits_from_hooks(runtime) == []
-    assert runtime.service.all() == [] and runtime.captured_edits.proposals_to_stage() == []
+    assert [each.id for each in runtime.service.pending()] == [name]
 
 
 def test_a_failed_staging_is_a_line_and_retried(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
