@@ -272,6 +272,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 _BUSY_SECONDS = 15.0
+_RETRY_SECONDS = 0.01
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Exceptions of sqlite3; UnicodeDecodeError comes from its message about a damaged schema, which quotes it."""
 
@@ -315,7 +316,7 @@ class Database:
                 f"{self.path} was written by a newer signoff (format {version}, this one knows {len(MIGRATIONS)}): "
                 "update signoff, or set SIGNOFF_HOME to another folder. Nothing was changed."
             )
-        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._switch_to_wal()
         self._connection.execute("PRAGMA synchronous=FULL")
         self._connection.execute("PRAGMA foreign_keys=ON")
         # In kilobytes; small, because rows are rarely read twice.
@@ -330,6 +331,18 @@ class Database:
                 if script is EVENTS_IN_THE_RECORD:
                     _chain_events(connection)
             connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+
+    def _switch_to_wal(self) -> None:
+        end = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                # SQLite does not wait here if several processes open a new database at once.
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                    raise
+            time.sleep(_RETRY_SECONDS)
 
     def _schema_version(self) -> int:
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import stat
 import tracemalloc
+from contextlib import closing
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -101,6 +102,16 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="SIGNOFF_HOME"):
         Database(tmp_path / "file" / "signoff.db")
+
+
+def test_a_new_database_that_another_process_is_opening_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "signoff.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr("app.storage.database.time.sleep", lambda _: other.execute("COMMIT"))
+        Database(path).close()
 
 
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
