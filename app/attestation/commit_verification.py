@@ -166,7 +166,9 @@ class CommitVerifier:
         self._borrowed = borrowed
         self._load_policy = policy
         signers = read_allowed_signers(borrowed, policy, commit)
-        self._signatures = SignatureVerifier(signers, policy.gpg_keys, time() if valid_at is None else valid_at)
+        self._signatures = SignatureVerifier(
+            signers, policy.gpg_keys, time() if valid_at is None else valid_at, borrowed.environment
+        )
         self._notes = ReviewNoteReader(borrowed, more_notes)
         self._signers: dict[str, tuple[str, str]] = {}
         self._bad_signatures = 0

@@ -10,7 +10,7 @@ import binascii
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import gmtime, strftime
 from typing import Literal
@@ -278,10 +278,17 @@ def find_signing_key(borrowed: BorrowedRepository) -> SigningKey | None:
     return SigningKey(kind, key)
 
 
-def sign(data: bytes, key: SigningKey) -> bytes:
-    """Return the armored signature of bytes. Raises GitFailed with the program's message."""
+def sign(data: bytes, key: SigningKey, environment: Mapping[str, str]) -> bytes:
+    """Return the armored signature of bytes.
+
+    Args:
+        environment: The environment of the signing program; its PATH locates the program.
+
+    Raises:
+        GitFailed: The message is the program's.
+    """
     if key.format == "openpgp":
-        return _run_signing_program(["gpg", "--armor", "--detach-sign", "--local-user", key.key], data)
+        return _run_signing_program(["gpg", "--armor", "--detach-sign", "--local-user", key.key], data, environment)
     with tempfile.TemporaryDirectory(prefix="signoff-key-") as folder:
         name, in_agent = key.key, False
         if name.startswith((_LITERAL_KEY_PREFIX, "ssh-", "ecdsa-", "sk-")):
@@ -291,7 +298,9 @@ def sign(data: bytes, key: SigningKey) -> bytes:
             name, in_agent = str(file), True
         path = str(Path(name).expanduser())
         return _run_signing_program(
-            ["ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", path, *(["-U"] if in_agent else [])], data
+            ["ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", path, *(["-U"] if in_agent else [])],
+            data,
+            environment,
         )
 
 
@@ -312,9 +321,13 @@ class SignatureVerifier:
         gpg_keys: Fingerprints of gpg keys in the user's keyring.
         time: Time at which SSH keys must be valid, in Unix seconds. The verifier chooses it, because the author of a
             commit or a statement can write any time into it.
+        environment: The environment of ssh-keygen and gpg; its PATH locates them.
     """
 
-    def __init__(self, allowed_signers: bytes, gpg_keys: Sequence[str], time: float) -> None:
+    def __init__(
+        self, allowed_signers: bytes, gpg_keys: Sequence[str], time: float, environment: Mapping[str, str]
+    ) -> None:
+        self._environment = environment
         # In UTC, because OpenSSH before 9.1 supports no time zone; `_run_program` sets TZ.
         self._verify_time_option = f"-Overify-time={strftime('%Y%m%d%H%M%S', gmtime(time))}"
         self._allowed_signers = allowed_signers
@@ -334,10 +347,10 @@ class SignatureVerifier:
             allowed.write_bytes(self._allowed_signers)
             file.write_bytes(signature)
             common = ["-f", str(allowed), "-s", str(file), self._verify_time_option]
-            found = _verification_output(["ssh-keygen", "-Y", "find-principals", *common], b"")
+            found = _verification_output(["ssh-keygen", "-Y", "find-principals", *common], b"", self._environment)
             for principal in dict.fromkeys(found.splitlines()):
                 said = _verification_output(
-                    ["ssh-keygen", "-Y", "verify", "-n", namespace, "-I", principal, *common], data
+                    ["ssh-keygen", "-Y", "verify", "-n", namespace, "-I", principal, *common], data, self._environment
                 )
                 if said.startswith("Good "):
                     return principal, said.split()[-1]
@@ -349,7 +362,7 @@ class SignatureVerifier:
             content.write_bytes(data)
             file.write_bytes(signature)
             quiet = ("--batch", "--no-tty", "--no-auto-key-retrieve", "--status-fd", "1")
-            said = _verification_output(["gpg", *quiet, "--verify", str(file), str(content)], b"")
+            said = _verification_output(["gpg", *quiet, "--verify", str(file), str(content)], b"", self._environment)
         # doc/DETAILS of GnuPG: an expired or revoked key prints EXPKEYSIG or REVKEYSIG and no GOODSIG. Accept only a
         # single result, so that the status of one signature is not taken for another's.
         words = [line.removeprefix("[GNUPG:] ").split() for line in said.splitlines()]
@@ -366,26 +379,28 @@ class SignatureVerifier:
 _GPG_STATUS_WORDS = frozenset({"GOODSIG", "BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG", "ERRSIG"})
 
 
-def _verification_output(command: Sequence[str], data: bytes) -> str:
+def _verification_output(command: Sequence[str], data: bytes, environment: Mapping[str, str]) -> str:
     """Return the output of a verifying program; empty if it rejects the signature."""
-    done = _run_program(command, data)
+    done = _run_program(command, data, environment)
     return "" if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
-def _run_signing_program(command: Sequence[str], data: bytes) -> bytes:
-    done = _run_program(command, data)
+def _run_signing_program(command: Sequence[str], data: bytes, environment: Mapping[str, str]) -> bytes:
+    done = _run_program(command, data, environment)
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise GitFailed(f"{command[0]} says: {said[-1] if said else f'it ended with {done.returncode}'}")
     return done.stdout
 
 
-def _run_program(command: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
+def _run_program(
+    command: Sequence[str], data: bytes, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[bytes]:
     try:
         # Prompts for a passphrase or a touch go to the terminal, or to the agent's own window.
-        environment = {**os.environ, "TZ": "UTC"}
+        in_utc = {**environment, "TZ": "UTC"}
         return subprocess.run(
-            command, input=data, capture_output=True, env=environment, timeout=_SIGNING_SECONDS, check=False
+            command, input=data, capture_output=True, env=in_utc, timeout=_SIGNING_SECONDS, check=False
         )
     except FileNotFoundError as error:
         raise GitFailed(f"{command[0]} is not installed; signatures need it.") from error

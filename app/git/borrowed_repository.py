@@ -88,7 +88,8 @@ class BorrowedRepository:
         """The folder that contains `.git`."""
         self.path_prefix = "" if found.top == root else f"{root.relative_to(found.top).as_posix()}/"
         """Path of the workspace relative to `top`, with a slash at its end; empty if both are the same."""
-        self._environment = environment_outside(root)
+        self.environment = environment_outside(root)
+        """signoff's environment with a PATH that leads to no program inside the workspace."""
         self._temporary = tempfile.TemporaryDirectory(prefix="signoff-git-", ignore_cleanup_errors=True)
         self.own = Path(self._temporary.name)
         self._settings: dict[str, list[str]] | None = None
@@ -215,7 +216,7 @@ class BorrowedRepository:
         Raises:
             GitFailed: git cannot write the commit, or another process changed the reference meanwhile.
         """
-        identity = run_git(self.top, ["var", "GIT_COMMITTER_IDENT"], {**self._environment, **_QUIET_ENVIRONMENT})
+        identity = run_git(self.top, ["var", "GIT_COMMITTER_IDENT"], {**self.environment, **_QUIET_ENVIRONMENT})
         lines = [b"commit %s\ncommitter %s\n" % (reference.encode(), identity.strip())]
         lines.append(b"data %d\n%s\n" % (len(message), message.encode()))
         if tip := self.resolve_object_id(reference):
@@ -279,7 +280,7 @@ class BorrowedRepository:
     @property
     def _isolated_environment(self) -> dict[str, str]:
         """Return an environment in which git reads no configuration and contacts no other machine."""
-        without_git = {name: value for name, value in self._environment.items() if not name.startswith("GIT_")}
+        without_git = {name: value for name, value in self.environment.items() if not name.startswith("GIT_")}
         return {
             **without_git,
             **_QUIET_ENVIRONMENT,
@@ -294,7 +295,7 @@ class BorrowedRepository:
 
     def _user_environment(self, git_dir: Path) -> dict[str, str]:
         """Return the user's environment for a git command in a repository."""
-        kept = {name: value for name, value in self._environment.items() if name not in _REPOSITORY_VARIABLES}
+        kept = {name: value for name, value in self.environment.items() if name not in _REPOSITORY_VARIABLES}
         return {**kept, **_QUIET_ENVIRONMENT, "GIT_DIR": str(git_dir)}
 
     def _create_repository(self) -> None:

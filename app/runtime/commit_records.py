@@ -191,7 +191,7 @@ def sign_reviews_into_git_notes(borrowed: BorrowedRepository, reviews: Sequence[
         repository += find_root_commits(borrowed, head)
     payload = make_statement(repository, reviews)
     return merge_notes_and_add_envelope(
-        borrowed, make_envelope(payload, sign(pre_authentication_encoding(payload), key))
+        borrowed, make_envelope(payload, sign(pre_authentication_encoding(payload), key, borrowed.environment))
     )
 
 

@@ -297,6 +297,22 @@ def test_a_reviewed_commit_that_was_tampered_with_is_refused(
     assert reviewed.refuses(), reviewed.verify()
 
 
+def test_a_program_in_the_workspace_neither_signs_nor_verifies(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, mark = project.root / ".venv/bin", tmp_path / "mark"
+    folder.mkdir(parents=True)
+    (project.root / ".git/info").mkdir(exist_ok=True)
+    (project.root / ".git/info/exclude").write_text(".venv\n")
+    script = f'#!/bin/sh\necho "$@" >> {mark}\nexec {shutil.which("ssh-keygen")} "$@"\n'
+    (folder / "ssh-keygen").write_text(script)
+    (folder / "ssh-keygen").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    project.replace("line 3", "three")
+    assert project.verify()[0] == 0
+    assert not mark.exists(), mark.read_text()
+
+
 def test_the_commit_of_a_submodule_is_named_as_not_reviewed(reviewed: Project) -> None:
     TAMPERING["a submodule added"](reviewed)
     assert "the commit of the submodule not reviewed" in str(reviewed.verify())
