@@ -307,9 +307,10 @@ def test_commands_are_allowed_denied_or_asked_by_option_except_decisions(name: s
     assert site.hook(agent, listing) == ""
 
 
-def test_codex_is_told_to_use_its_patch_tool_and_gets_reason_and_exit_code(site: Site) -> None:
+@pytest.mark.parametrize("command", ["apply_patch", "applypatch"])
+def test_codex_is_told_to_use_its_patch_tool_and_gets_reason_and_exit_code(command: str, site: Site) -> None:
     agent = Agent("codex", site.workspace)
-    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: b.txt\n+x\n*** End Patch\nEOF"
+    patch = f"{command} <<'EOF'\n*** Begin Patch\n*** Add File: b.txt\n+x\n*** End Patch\nEOF"
     assert "call apply_patch as a tool" in site.denied(agent, ("Bash", {"command": patch}))
     (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
     done = site.run("hook", "codex", stdin=json.dumps(payload))

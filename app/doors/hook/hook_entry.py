@@ -229,6 +229,7 @@ _DECIDING_COMMANDS = frozenset({"approve", "deny", "redo", "review", "stage", "u
 """Subcommands that decide, or that stage edits that the hook would otherwise see."""
 _SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "pwsh", "sh", "tcsh", "zsh"})
 _WRAPPERS = frozenset({"busybox", "command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "sudo", "time"})
+_CODEX_PATCH_COMMANDS = ("apply_patch", "applypatch")
 _OPERATORS = "();<>|&`{}$"
 _QUOTE_CHARACTERS = str.maketrans("", "", "\\'\"")
 _MAX_QUOTING_DEPTH = 5
@@ -407,7 +408,7 @@ def _answer_other_call(door: HookContext, call: HookCall) -> HookAnswer:
 def _answer_shell_command(door: HookContext, call: HookCall) -> HookAnswer:
     given = call.arguments.get("command") or call.arguments.get("cmd") or ""
     line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
-    if "*** Begin Patch" in line and "apply_patch" in line:
+    if "*** Begin Patch" in line and any(name in line for name in _CODEX_PATCH_COMMANDS):
         # The hook does not see what a shell writes, but it sees the edits of the tool apply_patch.
         return hook_messages.edit_not_staged_answer("call apply_patch as a tool, not through the shell.")
     if door.options.decisions == "deny" and contains_signoff_decision_command(line):
