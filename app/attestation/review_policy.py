@@ -96,7 +96,7 @@ def read_allowed_signers(borrowed: BorrowedRepository, policy: ReviewPolicy, com
         if allowed is None:
             raise GitFailed(f"{policy.allowed_signers}, which the policy names, is not in the base of the range.")
     else:
-        allowed = read_user_allowed_signers()
+        allowed = read_user_allowed_signers(borrowed.environment)
     if not allowed.strip() and not policy.gpg_keys:
         raise GitFailed(
             "No keys are allowed to sign: name them in `allowed_signers` or `gpg_keys` of the policy, "

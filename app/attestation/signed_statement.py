@@ -7,7 +7,6 @@ describes the predicate, which is signoff's. The programs are the same as git's:
 
 import base64
 import binascii
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -304,9 +303,13 @@ def sign(data: bytes, key: SigningKey, environment: Mapping[str, str]) -> bytes:
         )
 
 
-def read_user_allowed_signers() -> bytes:
-    """Return the allowed signers of the user's own git configuration; empty if it names none. Raises GitFailed."""
-    name = read_user_git_setting("gpg.ssh.allowedSignersFile", os.environ, "--type=path")
+def read_user_allowed_signers(environment: Mapping[str, str]) -> bytes:
+    """Return the allowed signers of the user's own git configuration; empty if it names none. Raises GitFailed.
+
+    Args:
+        environment: Locates git and the configuration.
+    """
+    name = read_user_git_setting("gpg.ssh.allowedSignersFile", environment, "--type=path")
     try:
         return Path(name).read_bytes() if name else b""
     except OSError as error:

@@ -78,7 +78,7 @@ def test_allowed_signers_of_an_included_file_are_read(tmp_path: Path, monkeypatc
     (tmp_path / "signers").write_text("ann ssh-ed25519 AAAA\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert read_user_allowed_signers() == b"ann ssh-ed25519 AAAA\n"
+    assert read_user_allowed_signers(os.environ) == b"ann ssh-ed25519 AAAA\n"
 
 
 def test_a_repository_does_not_choose(

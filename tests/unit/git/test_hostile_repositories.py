@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from app.attestation.review_policy import ReviewPolicy, read_allowed_signers
+from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import read_git_author_identity
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.git_proposals import push_proposal, stage_commits_or_pull_request, stage_worktree_changes
@@ -90,6 +92,8 @@ def test_git_in_the_workspace_is_not_run(
     assert stage_worktree_changes(opened(root), [], "")[0].files
     read_git_author_identity.cache_clear()
     read_git_author_identity(root)
+    with BorrowedRepository(root) as borrowed:
+        assert not read_allowed_signers(borrowed, ReviewPolicy(gpg_keys=("ABC",)), "")
     assert not mark.exists(), mark.read_text()
 
 
