@@ -186,7 +186,14 @@ def test_decisions_on_hunks_and_feedback_reach_the_agent_once_with_the_next_prom
     assert site.hook(agent, agent.asks("and now?")) == ""
     assert site.denied(agent, agent.edits("notes.txt", "line 03", "drei")).startswith("P2 is staged")
     site.run("deny", "P2")
-    assert "P2 is denied; nothing of it was written" in context(site.hook(agent, agent.asks("and?")))
+    told = context(site.hook(agent, agent.asks("and?")))
+    assert "P2 is denied; nothing of it was written" in told and "edits are on disk" not in told
+    site.denied(agent, agent.edits("notes.txt", "line 03", "trois"))
+    site.run("approve", "P3", "--force")
+    assert "Approved edits are on disk" in context(site.hook(agent, agent.asks("so?")))
+    site.run("undo", "P3")
+    told = context(site.hook(agent, agent.asks("now?")))
+    assert "P3 is undone" in told and "edits are on disk" not in told
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -17,20 +17,19 @@ from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import stage_edits_from_hooks
 from app.storage.captured_edit_store import CapturedAgentTurn
 
-_CONTINUE_MESSAGE = (
-    "Approved edits are on disk: signoff wrote them, so do not repeat them. Read the files as they are now, and "
-    "continue as the user's decision says."
-)
+_WRITTEN_MESSAGE = "Approved edits are on disk: signoff wrote them, so do not repeat them. "
+_CONTINUE_MESSAGE = "Read the files as they are now, and continue as the user's decision says."
 
 
 def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookAnswer:
     """Return an answer that tells the agent the decisions that were not reported yet, as with a new prompt."""
     with _open_and_close_workspace(root) as runtime:
         parts = [(turn.proposal, *read_decision_report(runtime, turn.proposal, turn.reported)) for turn in turns]
+        advice = _continue_advice(runtime, [turn.proposal for turn in turns])
     words = "\n\n".join(text for _, text, _ in parts)
     reported = tuple((name, number) for name, _, number in parts)
     return HookAnswer(
-        "tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_CONTINUE_MESSAGE}", reported=reported
+        "tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{advice}", reported=reported
     )
 
 
@@ -90,8 +89,14 @@ def _wait_for_decision_report(
     words, number = read_decision_report(runtime, proposal, reported)
     # After a plain denial the agent waits for the user, as signoff's own model does.
     plain_no = now.state == ProposalState.DENIED and not now.has_feedback
-    words = words if plain_no else f"{words}\n\n{_CONTINUE_MESSAGE}"
+    words = words if plain_no else f"{words}\n\n{_continue_advice(runtime, [proposal])}"
     return HookAnswer("deny", words, ends_turn=plain_no, proposal=proposal, reported=((proposal, number),))
+
+
+def _continue_advice(runtime: OpenWorkspace, proposals: Sequence[str]) -> str:
+    reported = map(runtime.service.get, proposals)
+    is_on_disk = any(each.is_written_in_part and each.state is not ProposalState.UNDONE for each in reported)
+    return f"{_WRITTEN_MESSAGE if is_on_disk else ''}{_CONTINUE_MESSAGE}"
 
 
 @contextmanager
