@@ -28,9 +28,7 @@ def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAg
         advice = _continue_advice(runtime, [turn.proposal for turn in turns])
     words = "\n\n".join(text for _, text, _ in parts)
     reported = tuple((name, number) for name, _, number in parts)
-    return HookAnswer(
-        "tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{advice}", reported=reported
-    )
+    return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{advice}", reported=reported)
 
 
 def add_decisions_to_call_answer(
