@@ -111,9 +111,12 @@ _TEST_NAME = re.compile(
 _TEST_AFFIX = re.compile(r"^test_|[._-](?:test|tests|spec)$|_(?:test|spec)$|Tests?$")
 
 _AUTOMATION_CONFIG = re.compile(
-    r"^(?P<folder>\.github/(?=workflows/|actions/|CODEOWNERS$)|\.gitlab/ci/|\.circleci/|\.buildkite/|\.husky/|\.ci/)"
+    r"^(?P<folder>\.github/(?=workflows/|actions/|CODEOWNERS$)|\.gitlab/ci/|\.circleci/|\.buildkite/|\.ci/)"
     r"|(?:^|/)(?P<name>\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml|\.travis\.yml|bitbucket-pipelines\.yml"
-    r"|\.drone\.yml|\.pre-commit-config\.yaml|CODEOWNERS|cloudbuild\.yaml)$"
+    r"|\.drone\.yml|\.pre-commit-config\.yaml|CODEOWNERS|cloudbuild\.yaml"
+    # Git hooks, editors, shells and Python run these when the folder is only opened or entered.
+    r"|\.?lefthook\.ya?ml|\.husky/.+|\.vscode/(?:tasks|settings)\.json|\.devcontainer/.+|\.envrc|\.?mise\.toml"
+    r"|\.exrc|\.nvimrc|\.nvim\.lua|\.dir-locals\.el|(?:site|user)customize\.py|\.signoff\.toml)$"
 )
 _PROSE_ENDINGS = (".md", ".rst", ".txt", ".adoc", ".markdown")
 
