@@ -229,3 +229,21 @@ async def test_a_small_terminal_shows_the_diff_of_a_single_proposal(tmp_path: Pa
             assert not run.app.workbench.review.approval_pane.queue.items, "one that waits needs no list"
             footer = lines[-1]
             assert not any(name in footer for name in ("y Approve", "n Deny", "r Request")), "they stand in their row"
+
+
+async def test_the_decision_keys_fit_again_after_a_confirmation_is_declined(
+    tmp_path: Path, server: WireServer
+) -> None:
+    def lines_of_keys() -> list[str]:
+        return [line for line in run.text.split("\n") if line.startswith("▌")]
+
+    async with running(tmp_path, server, size=(80, 24)) as run:
+        await stage(run, server, ("def greet", "# more\n" * 20 + "def greet"))
+        await run.pilot.resize_terminal(80, 14)
+        await run.pilot.press("f3")
+        await run.ready_to_decide()
+        before = lines_of_keys()
+        await run.ready_to_decide("y")
+        await run.see("Approve?")
+        await run.ready_to_decide("n")
+        await run.until(lambda: lines_of_keys() == before, f"{before} again")

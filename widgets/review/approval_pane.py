@@ -332,7 +332,8 @@ class ApprovalPane(Column):
     def _show_headline(self, state: ReviewQueueState, key: KeyNameOf, comparing: bool, notes_shown: bool) -> None:
         """Draw only the lines about the current item."""
         headline = self.query_one("#headline", _ChangingText)
-        width = headline.content_size.width
+        # While a question hides the headline, the headline itself has no size.
+        width = max(0, self.content_size.width - headline.gutter.width)
         proposal = state.proposal
         decidable = proposal if proposal is not None and proposal.state.is_pending and not comparing else None
         short_checks = None if decidable is None else self._short_passed_checks(state, decidable.id, key, width)
