@@ -333,6 +333,7 @@ class Workbench(Screen[None]):
         self._proposals = proposals
         if self._review_area is not None:
             self.review.set_proposals(proposals)
+            self._show_outcome_in_chat()
         self.waiting = sum(proposal.state.is_pending for proposal in proposals)
         self._update_review_visibility()
 
@@ -414,10 +415,17 @@ class Workbench(Screen[None]):
         match pane:
             case "chat":
                 self.chat.focus_composer()
+                self._show_outcome_in_chat()
             case "diff":
                 self.set_focus(self.review.view)
             case "approvals":
                 self.set_focus(self.review.approval_pane.queue)
+
+    def _show_outcome_in_chat(self) -> None:
+        """Show the outcome of the last decision above the composer where the chat hides the review."""
+        if self._review_area is not None and self._chat_area is not None and self.shown == "chat":
+            is_hidden = self.has_class("-narrow")
+            self.chat.status_line.show_outcome(*self.review.approval_pane.decision_outcome if is_hidden else ("", ""))
 
     @on(events.ScreenResume)
     def require_repaint(self) -> None:

@@ -99,6 +99,19 @@ async def test_other_keys_decide_nothing_and_y_writes_what_was_shown(tmp_path: P
         await run.until(lambda: run.file == FILE, "the undo")
 
 
+async def test_on_a_narrow_screen_the_chat_shows_the_outcome_of_the_last_decision(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with staged(tmp_path, server, size=(60, 20)) as run:
+        await run.review("y")
+        await run.see("P1 written: greet.py.", "F4 u undoes it.", "❯")
+        assert run.app.workbench.is_in_composer
+        await run.review("u")
+        await run.see("P1 undone: greet.py.", "U applies it again.")
+        await run.pilot.press("f2")
+        await run.see("P1 undone: greet.py.", "F4 U applies it again.", "❯")
+
+
 async def test_a_proposal_does_not_take_the_focus_and_a_single_decision_letter_leads_to_it(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

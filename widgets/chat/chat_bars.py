@@ -67,6 +67,7 @@ class TurnStatusLine(Widget):
         self._characters = 0
         self._turn_end_text = ""
         self._continue_effect = ""
+        self._outcome, self._reversal_hint = "", ""
         self._unseen_count: int | None = None
         self._waiting_permissions = 0
         self._permission_asked_at = 0.0
@@ -83,7 +84,7 @@ class TurnStatusLine(Widget):
         if self._phase not in _ACTIVE_PHASES and phase in _ACTIVE_PHASES:
             self._turn_started_at = now
         if phase in _ACTIVE_PHASES:
-            self._turn_end_text = ""
+            self._turn_end_text = self._outcome = self._reversal_hint = ""
         # There may be hundreds of calls per second: let the next tick show the latest one.
         will_tick = phase is self._phase and self.is_ticking
         self._phase, self._detail, self._retry_at, self._phase_started_at = phase, detail, until, now
@@ -99,6 +100,11 @@ class TurnStatusLine(Widget):
     def show_turn_end(self, text: str, continue_effect: str = "") -> None:
         """Show how the last turn ended and what /continue does, until the next phase."""
         self._turn_end_text, self._continue_effect = text, continue_effect
+        self.refresh()
+
+    def show_outcome(self, text: str, reversal_hint: str) -> None:
+        """Show the outcome of a decision and how to undo it, until the next phase."""
+        self._outcome, self._reversal_hint = text, reversal_hint
         self.refresh()
 
     def show_waiting_permissions(self, waiting: int) -> None:
@@ -160,7 +166,9 @@ class TurnStatusLine(Widget):
             case _:
                 # While the end of the transcript is visible, it shows this itself.
                 turn_end = self._turn_end_text if self._unseen_count is not None else ""
-                return Content.styled(f"  {escape_unsafe(turn_end)}", "$text-warning") if turn_end else Content("")
+                if turn_end:
+                    return Content.styled(f"  {escape_unsafe(turn_end)}", "$text-warning")
+                return Content.styled(f"  {self._outcome}", "$text-success") if self._outcome else Content("")
         total = format_seconds(max(0.0, self._clock() - self._turn_started_at))
         is_still = self.app.animation_level == "none"
         spinner = "·" if is_still else _SPINNER[int(self._clock() / _FRAME_SECONDS) % len(_SPINNER)]
@@ -185,6 +193,8 @@ class TurnStatusLine(Widget):
             parts.append(Content.assemble(("↓ ", "$text-accent bold"), label))
         if self._phase in _ACTIVE_PHASES:
             parts.append(_INTERRUPT_HINT)
+        elif self._reversal_hint and self._unseen_count is None and self._phase is not SessionPhase.ASKING:
+            parts.append(Content(self._reversal_hint))
         elif (
             self._turn_end_text
             and self._unseen_count is not None

@@ -407,6 +407,14 @@ class ApprovalPane(Column):
         content = text + Content(f" {reversal_hint()}") if text is not None and reversal_hint is not None else text
         self.query_one("#outcome", _ChangingText).show_text(content)
 
+    @property
+    def decision_outcome(self) -> tuple[str, str]:
+        """Return the outcome of the last decision and how to undo it; empty if the line shows something else."""
+        text, reversal_hint = self._outcome
+        if text is None or self.decided_proposal is None:
+            return "", ""
+        return text.plain, reversal_hint() if reversal_hint is not None else ""
+
     def clear_key_notice(self) -> None:
         """Remove the notice that a key press was ignored, because another item is shown now."""
         if self.is_about_key:
