@@ -70,6 +70,7 @@ async def test_the_focused_pane_is_marked_tiny_sizes_work_and_notifications_cove
                 assert run.text.count("\n") == size[1] - 1
         await run.pilot.resize_terminal(39, 12)
         await run.see("too small to review", "40x12 is needed")
+        await run.until(lambda: "Request" not in run.text, "no keys of the hidden review")
         # A notification covers neither the diff's head nor the keys.
         await run.pilot.press("f3")
         for size, full in (((60, 20), False), ((80, 24), False), ((120, 40), False), ((120, 40), True)):

@@ -162,6 +162,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def on_resize(self) -> None:
         """Divide the height between the panes; show a notice if the terminal is too small."""
         self.query_one("#too-small").display = self.is_too_small
+        self.refresh_bindings()
         self.approval_pane.fit_height(self.size.height)
         self.call_after_refresh(self.after_redraw)
 
@@ -649,6 +650,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible now; decision keys need the focus and something to decide."""
+        if self.is_too_small and (action in REVIEW_ACTION_NAMES or action in ("in_diff", "ask")):
+            return False
         if action in REVIEW_ACTION_NAMES:
             return self.has_review_focus and self._is_action_available(action)
         match action:
