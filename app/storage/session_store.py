@@ -134,7 +134,7 @@ class SessionStore:
         )
         if not session_id or not rows:
             raise SessionNotFoundOrAmbiguous(
-                f"There is no session {session_id!r} here; `signoff sessions` lists them."
+                f"There is no session {session_id!r} here; `signoff sessions`, or /sessions in the app, lists them."
             )
         if len(rows) > 1:
             raise SessionNotFoundOrAmbiguous(f"Several sessions begin with {session_id!r}; give more of the id.")

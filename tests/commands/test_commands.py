@@ -535,7 +535,7 @@ def test_stage_names_every_change_that_an_approval_would_write(signoff: Run, wor
     expected = [
         ("notes.txt", "look-alike letters in pаssword (not password). A name may not be the name it looks like."),
         ("notes.txt", "Line 1 was found ignoring indentation"),
-        ("notes.txt", "Re-based: the file changed after the model wrote this edit."),
+        ("notes.txt", "Re-based: this edit was written for another version of the file."),
         ("run.sh", "The new file can be executed: its mode is 755."),
         ("tool", "Mode changes from 644 to 755, which lets it be executed, with whichever hunk is approved."),
         ("helper", "The file stays setuid (mode 4755)."),

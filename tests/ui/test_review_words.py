@@ -265,6 +265,15 @@ async def test_after_a_partial_approval_the_cursor_is_on_a_pending_hunk() -> Non
         assert view.cursor.hunk == change.hunks[1]
 
 
+async def test_the_only_hunk_keeps_its_number() -> None:
+    value, diffs = small()
+    (hunk,) = diffs[0].change.hunks
+    change = diffs[0].change.model_copy(update={"hunks": (hunk.model_copy(update={"number": 2}),)})
+    renumbered = diffs[0].model_copy(update={"change": change})
+    async with reviewing((value.model_copy(update={"files": (change,)}), [renumbered])) as (app, _pilot):
+        assert "hunk 2, the only one" in app.text()
+
+
 async def test_a_screen_too_small_for_reviewing_decides_nothing() -> None:
     async with reviewing(small()) as (app, pilot):
         for size in ((39, 20), (60, 11)):

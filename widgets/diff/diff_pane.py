@@ -284,6 +284,8 @@ def _hunk_position_text(view: DiffView, file_index: int) -> str:
     hunk = view.cursor.hunk
     # Files may be sorted in another order than the hunk numbers, which are used everywhere else.
     if hunk is not None and hunk.number != position:
+        if total == 1:
+            return f"hunk {hunk.number:,}, the only one"
         return f"hunk {hunk.number:,}, {position:,} of {total:,} from the top"
     return f"hunk {position:,} of {total:,}"
 

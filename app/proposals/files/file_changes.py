@@ -169,7 +169,7 @@ def describe_replacement_losses(node: LstatResult, change: FileChange, *, on_dis
         yield f"has {node.links} names (hard links); the others keep the old text"
     is_replaced = (change.base if on_disk else change.result) is not None
     if is_replaced and (owner := node.foreign_owner):
-        yield f"belongs to {owner}; {'a denial' if on_disk else 'an approval'} makes it yours"
+        yield f"belonged to {owner} when staged; {'a denial' if on_disk else 'an approval'} makes it yours"
 
 
 def describe_link_change(contents: ContentStore, base: FileVersion | None, result: FileVersion | None) -> list[str]:

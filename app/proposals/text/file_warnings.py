@@ -84,7 +84,7 @@ def describe_file_cautions(change: FileChange) -> Iterator[str]:
     if change.rebased and change.on_disk:
         yield "The file changed after this was staged; what is shown is what is on disk now."
     elif change.rebased:
-        yield "Re-based: the file changed after the model wrote this edit."
+        yield "Re-based: this edit was written for another version of the file."
     for repeated in dict.fromkeys(hunk.repeat_of for hunk in change.hunks if hunk.repeat_of):
         yield f"Repeats an edit that you denied in {repeated}."
 

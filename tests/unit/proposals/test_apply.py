@@ -122,13 +122,13 @@ def test_other_names_and_another_owner_of_a_file_are_pointed_out(
     owner = Path(site.root).owner()
     others = "has 2 names (hard links); the others keep the old text"
     proposal = site.edit("a.txt", ("one", "two"))
-    assert proposal.files[0].notes == (others, f"belongs to {owner}; an approval makes it yours")
+    assert proposal.files[0].notes == (others, f"belonged to {owner} when staged; an approval makes it yours")
     changes = [PathChange("a.txt", FileOrLink(b"one\n", 0o644), None)]
     deletion = site.service.stage_changes(changes, ProposalOrigin(kind=OriginKind.COMMAND), "Delete")
     assert deletion.files[0].notes == (others,)
     changes = [PathChange("b.txt", FileOrLink(b"zero\n", 0o644), FileOrLink(b"one\n", 0o644))]
     kept = site.service.stage_changes(changes, ProposalOrigin(kind=OriginKind.DISK), "Keep", on_disk=True)
-    assert kept.files[0].notes == (f"belongs to {owner}; a denial makes it yours",)
+    assert kept.files[0].notes == (f"belonged to {owner} when staged; a denial makes it yours",)
     site.service.approve(proposal.id)
     assert (site.read("a.txt"), site.read("b.txt")) == (b"two\n", b"one\n")
 
