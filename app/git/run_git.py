@@ -87,12 +87,14 @@ def absolute_search_path(environment: Mapping[str, str], root: Path | None = Non
 
     Args:
         root: The workspace: its folders are left out too, because commands write to ignored ones (`.venv/bin`).
+            The root folder of the system contains all programs, so nothing is left out for it.
     """
+    workspace = None if root is None or root == Path(root.anchor) else root.resolve()
     folders = map(Path, environment.get("PATH", os.defpath).split(os.pathsep))
     return os.pathsep.join(
         str(folder)
         for folder in folders
-        if folder.is_absolute() and (root is None or not folder.resolve().is_relative_to(root.resolve()))
+        if folder.is_absolute() and (workspace is None or not folder.resolve().is_relative_to(workspace))
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from app.attestation.signed_statement import read_user_allowed_signers
 from app.git import diff_program as module
 from app.git.diff_program import ExternalDiffInput, ExternalDiffOutput, external_diff_command, run_external_diff
-from app.git.run_git import GitFailed, read_git_author_identity, run_git
+from app.git.run_git import GitFailed, absolute_search_path, read_git_author_identity, run_git
 from tests.unit.proposals.faults import in_child
 from tests.unit.tools.processes import running
 from tests.users import OTHER, can_become
@@ -51,6 +51,13 @@ def tool(folder: Path, text: str = TOOL) -> str:
     file = folder / "tool.py"
     file.write_text(text)
     return shlex.join([sys.executable, str(file)])
+
+
+def test_programs_are_searched_outside_the_workspace(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "ws/bin")
+    environment = {"PATH": f".:{tmp_path}/ws/bin:bin:{tmp_path}/link:/usr/bin"}
+    assert absolute_search_path(environment, tmp_path / "ws") == "/usr/bin"
+    assert absolute_search_path({"PATH": "/usr/bin:/bin"}, Path("/")) == "/usr/bin:/bin"
 
 
 async def run(command: str, environment: dict[str, str], sides: ExternalDiffInput) -> ExternalDiffOutput:
