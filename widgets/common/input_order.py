@@ -15,6 +15,7 @@ A terminal without bracketed paste delivers pasted text as keys, and most words 
 A person's keys arrive one by one, except over a slow link, where the user cannot yet have seen the effect of the
 first one. Therefore, characters that arrive together in one read are marked (`mark_burst_keys`): they can move and
 write, but decide nothing. A key that is never part of a text, like F3 or an arrow, separates them into groups.
+An escape character and a character are one key in most fields, since Alt sends the same (`AltKey`).
 Outside of text fields, only the first characters of a long text are delivered: each takes milliseconds, and later
 keys would wait for them.
 """
@@ -103,19 +104,44 @@ class BurstKey(events.Key):
 BurstKey.handler_name = events.Key.handler_name
 
 
+class AltKey(events.Key):
+    """A key that the terminal sent as an escape character and a character: Alt, or Escape and a key in one read.
+
+    Args:
+        key: The key with Alt.
+        plain_key: The key without Alt.
+    """
+
+    def __init__(self, key: events.Key, plain_key: events.Key) -> None:
+        super().__init__(key.key, key.character)
+        self.plain_key = plain_key
+
+
+class _AltBurstKey(AltKey, BurstKey):
+    """An `AltKey` that arrived in one read with other characters."""
+
+
+AltKey.handler_name = _AltBurstKey.handler_name = events.Key.handler_name
+
+
 def mark_burst_keys(read_messages: Iterable[Message]) -> list[Message]:
     """Return the events of one read, with the keys of a burst as `BurstKey`."""
     messages = list(read_messages)
     run: list[tuple[int, events.Key]] = []
     runs = [run]
     for index, message in enumerate(messages):
-        if isinstance(message, events.Key) and (message.is_printable or message.key in _TEXT_KEYS):
+        if isinstance(message, AltKey) or (
+            isinstance(message, events.Key) and (message.is_printable or message.key in _TEXT_KEYS)
+        ):
             run.append((index, message))
         elif isinstance(message, events.Key | events.Paste):
             runs.append(run := [])
     for run in runs:
         for number, (index, key) in enumerate(run if len(run) > 1 else ()):
-            messages[index] = burst_key = BurstKey(key.key, key.character)
+            burst_key = (
+                _AltBurstKey(key, key.plain_key) if isinstance(key, AltKey) else BurstKey(key.key, key.character)
+            )
+            messages[index] = burst_key
             burst_key.time = key.time
             burst_key.is_beyond_limit = number >= _MAX_DELIVERED_CHARACTERS
     return messages

@@ -1,5 +1,6 @@
 """Base class of the app, with colours fitted to the terminal, safe output and notifications."""
 
+import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -23,7 +24,7 @@ from textual.timer import Timer, TimerCallback
 from app.text.safe_text import is_plain, strip_unsafe
 from app.ui.terminal.attention import TerminalNotifier
 from app.ui.themes.first_theme import theme_for_colour_system
-from widgets.common.input_order import OrderedInputApp, mark_burst_keys
+from widgets.common.input_order import AltKey, OrderedInputApp, mark_burst_keys
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
 Rgb = tuple[int, int, int]
@@ -39,6 +40,14 @@ _GREY_COLOURS = {232 + step: (8 + 10 * step,) * 3 for step in range(24)}
 
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 """Marks of a bracketed paste."""
+_ALT_PATTERN = re.compile(r"\x1b(?:[fb](?=[^\x1b])|O(?=[^A-DFHMP-Sa-djkm-y])|[^\x00-\x1f\x7f\[Ofb])")
+"""An escape character and a character that begin no longer sequence.
+
+`ESC O` and one of these letters are a key like F1. Terminals on macOS send `ESC f` and `ESC b`, without a character
+after it, for Alt and an arrow.
+"""
+_UNFINISHED_PATTERN = re.compile(r"\x1b(?:O|\[(?:2(?:00?)?)?)?\Z")
+"""End of a read that may be the beginning of a start mark or of Alt and a character."""
 
 _MIN_CHROMA = 0.04
 """Oklab chroma below which a colour looks grey."""
@@ -242,25 +251,42 @@ def _patch_parser(driver: type[Driver]) -> None:
         return
 
     class JoiningParser(parser):  # type: ignore[misc, valid-type]
-        """Textual's parser, which would take an escape character in a bracketed paste for the start of a key."""
+        """Textual's parser, which would take an escape character in a bracketed paste for the start of a key.
+
+        It would also wait for more after an escape character and a letter, take the keys after it for a part of the
+        sequence, and return them later as keys that came alone.
+        """
 
         joins = True
+        _timeout_time: float | None
 
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             self._paste: list[str] | None = None
             """Parts of the paste that is being read; the last one may end in a part of its end mark."""
+            self._unfinished = ""
+            """End of the last read that may belong to the next one; Textual's parser has it too."""
 
         def feed(self, data: str) -> Iterable[Message]:
-            """Yield the messages of the result of one read; it is empty at the end of the input."""
+            """Return the messages of the result of one read; it is empty at the end of the input."""
+            if data and self._unfinished and self._timeout_time is not None:
+                self._end_sequence()
+                data = self._unfinished + data
+            self._unfinished = ""
             return mark_burst_keys(self._split_pastes(data) if data else super().feed(data))
+
+        def tick(self) -> Iterable[Message]:
+            """Return the keys of a sequence that was not completed in time."""
+            messages = list(super().tick())
+            if messages and self._unfinished == "\x1bO":
+                messages = [self._alt_key("O")]
+            return mark_burst_keys(messages)
 
         def _split_pastes(self, data: str) -> Iterator[Message]:
             while data:
                 if self._paste is None:
                     keys, start, data = data.partition(_PASTE_START)
-                    if keys:
-                        yield from super().feed(keys)
+                    yield from self._split_alt_keys(keys)
                     self._paste = [""] if start else None
                     continue
                 text, end, rest = (self._paste.pop() + data).partition(_PASTE_END)
@@ -270,6 +296,31 @@ def _patch_parser(driver: type[Driver]) -> None:
                 else:
                     self._paste += text[: 1 - len(_PASTE_END)], text[1 - len(_PASTE_END) :]
                     return
+
+        def _split_alt_keys(self, data: str) -> Iterator[Message]:
+            position = 0
+            for match in _ALT_PATTERN.finditer(data):
+                if match.start() > position:
+                    yield from super().feed(data[position : match.start()])
+                yield from self._end_sequence()
+                yield self._alt_key(match[0][1])
+                position = match.end()
+            if position < len(data):
+                yield from super().feed(data[position:])
+            unfinished = _UNFINISHED_PATTERN.search(data, position)
+            self._unfinished = unfinished[0] if unfinished else ""
+
+        def _end_sequence(self) -> list[Message]:
+            """Return the keys of a sequence that is not complete, and wait no longer for the rest of it."""
+            if self._timeout_time is not None:
+                self._timeout_time = 0.0
+            return list(super().tick())
+
+        def _alt_key(self, character: str) -> AltKey:
+            (plain_key,) = self._sequence_to_key_events(character)
+            keys = [*self._sequence_to_key_events("\x1b" + character)]
+            (key,) = keys or self._sequence_to_key_events(character, alt=True)
+            return AltKey(key, plain_key)
 
     module.XTermParser = JoiningParser
 
