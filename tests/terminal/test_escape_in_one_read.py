@@ -10,6 +10,36 @@ from tests.wire.bench import FILE
 
 pytestmark = pytest.mark.timeout(120)
 
+PROMPT = "Ask for a change"
+
+
+def test_in_vim_mode_escape_and_a_letter_are_two_keys(tmp_path: Path, processes: Forking) -> None:
+    (config := tmp_path / "home/config/config.toml").parent.mkdir(parents=True)
+    config.write_text('vim = true\n[keys]\n"app.help" = "alt+h"\n')
+    with opened(processes, tmp_path) as terminal:
+        terminal.type("one two")
+        terminal.wait_for("one two")
+        terminal.type("\x1bdd")
+        terminal.wait_for("NORMAL", PROMPT)
+        terminal.type("iand three four\x1b0x")
+        terminal.wait_for("❯ nd three four", "NORMAL")
+        terminal.type("ifive \x1bbcwten\x1b")
+        terminal.wait_for("ten nd three four", "NORMAL")
+        terminal.type("Omore, and more than thirty-two characters\x1bOhigh above\x1b")
+        terminal.wait_for("high above", "more, and more than thirty-two characters", "NORMAL", without=["^"])
+        # Alt and an arrow, as terminals on macOS send it; Alt and backspace.
+        terminal.type("A the end")
+        terminal.wait_for("high above the end")
+        terminal.type("\x1bb")
+        terminal.settle()
+        terminal.type("low ")
+        terminal.wait_for("high above the low end", without=["NORMAL"])
+        terminal.type("\x1b\x7f")
+        terminal.wait_for("high above the end", without=["NORMAL"])
+        # The user's own key with Alt.
+        terminal.type("\x1bh")
+        terminal.wait_for("Search keys and commands")
+
 
 def test_without_vim_mode_alt_and_a_letter_stay_one_key(tmp_path: Path, processes: Forking) -> None:
     with opened(processes, tmp_path) as terminal:

@@ -250,6 +250,11 @@ class ComposerField(TextArea):
         """Time of the latest key."""
 
     @property
+    def splits_alt_keys(self) -> bool:
+        """Return whether Alt and a key are Escape and the key, as in vim."""
+        return self.vim is not None
+
+    @property
     def draft(self) -> ComposerDraft:
         """Return the text with expanded pastes, and the positions of these."""
         return self.folded_pastes.unfold(self.text)

@@ -109,12 +109,18 @@ class AltKey(events.Key):
 
     Args:
         key: The key with Alt.
-        plain_key: The key without Alt.
+        plain_key: The key that follows Escape in a field with `splits_alt_keys`.
     """
 
     def __init__(self, key: events.Key, plain_key: events.Key) -> None:
         super().__init__(key.key, key.character)
         self.plain_key = plain_key
+
+    def split(self) -> tuple[events.Key, BurstKey]:
+        """Return Escape and the key after it."""
+        escape, key = events.Key("escape", "\x1b"), BurstKey(self.plain_key.key, self.plain_key.character)
+        escape.time = key.time = self.time
+        return escape, key
 
 
 class _AltBurstKey(AltKey, BurstKey):
@@ -215,6 +221,12 @@ class OrderedInputQueue:
         focused = self._app.focused if self._app.screen_stack else None
         return isinstance(focused, TextArea | InputField)
 
+    def _is_split(self, event: AltKey) -> bool:
+        """Return whether a key is Escape and another key: in a field with vim's keys, unless it is bound with Alt."""
+        if not self._app.screen_stack or not getattr(self._app.focused, "splits_alt_keys", False):
+            return False
+        return not (event.key.startswith("alt+") and event.key in self._app.screen.active_bindings)
+
     async def _deliver_next(self) -> None:
         """Deliver the next event; called only from the app's own task."""
         if self._follower is not None:
@@ -224,6 +236,10 @@ class OrderedInputQueue:
             event = self._waiting_events[0]
             if isinstance(event, BurstKey) and event.is_beyond_limit and not self._is_field_focused():
                 self._waiting_events.popleft()
+                continue
+            if isinstance(event, AltKey) and self._is_split(event):
+                self._waiting_events.popleft()
+                self._waiting_events.extendleft(reversed(event.split()))
                 continue
             self.current_event = event
             self._idle.clear()
@@ -244,7 +260,12 @@ class OrderedInputQueue:
 
 def _is_letter(event: events.Event) -> bool:
     # A digit may select from a list, and the next key is for the result of that.
-    return isinstance(event, events.Key) and event.is_printable and not event.key.isdigit()
+    return (
+        isinstance(event, events.Key)
+        and event.is_printable
+        and not event.key.isdigit()
+        and not isinstance(event, AltKey)
+    )
 
 
 class OrderedInputApp(App[None]):

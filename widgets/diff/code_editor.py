@@ -89,6 +89,11 @@ class CodeEditor(TextArea):
         self._vim: VimKeyHandler | None = None
 
     @property
+    def splits_alt_keys(self) -> bool:
+        """Return whether Alt and a key are Escape and the key, as in vim."""
+        return self._vim is not None
+
+    @property
     def source(self) -> str:
         """Return the text with the original separators instead of their glyphs."""
         text = self.text
