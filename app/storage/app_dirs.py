@@ -28,7 +28,7 @@ class AppDirs:
         self.database = state / "signoff.db"
         """The database file, which all workspaces share."""
         self.locks = state / "locks"
-        """The folder of the lock files: one per workspace and one per open session."""
+        """The folder of the lock files: one per workspace, per open session and per running report to an agent."""
         self.runs = state / "runs"
         """The folder of the temporary folders of running commands."""
         self.kept_versions = state / "kept"

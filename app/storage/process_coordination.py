@@ -1,4 +1,4 @@
-"""Coordinates processes in one workspace: locks for sessions, and signals after writes to the database.
+"""Coordinates processes in one workspace: locks for sessions and reports, and signals after writes to the database.
 
 The process that locks a session runs its turns; others can only follow it. SQLite has no notifications across
 processes, so each write touches a small file that the other processes watch; no process polls the database.
@@ -43,8 +43,11 @@ class SessionLock:
         """Return whether this object holds the lock."""
         return self._descriptor is not None
 
-    def acquire(self) -> bool:
+    def acquire(self, *, wait: bool = False) -> bool:
         """Take the lock if no other process has it; return whether this object holds it.
+
+        Args:
+            wait: Wait until the other process has released it, or has died.
 
         Raises:
             StorageError: the file cannot be locked.
@@ -52,7 +55,7 @@ class SessionLock:
         try:
             while not self.is_held:
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-                if not self._try_lock(descriptor):
+                if not self._try_lock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB):
                     return False
         except OSError as error:
             raise StorageError(f"{self._path} cannot be locked: {error.strerror}. Check its folder.") from error
@@ -65,13 +68,13 @@ class SessionLock:
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, text.encode(), 0)
 
-    def _try_lock(self, descriptor: int) -> bool:
+    def _try_lock(self, descriptor: int, operation: int) -> bool:
         """Try to lock an open file; return False if another process holds the lock.
 
         If the file was deleted meanwhile, return True without the lock: the caller tries again.
         """
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, operation)
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), self._path.stat()):
                     self._descriptor = descriptor
@@ -92,6 +95,38 @@ class SessionLock:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
         self._descriptor = None
+
+
+class DecisionReportClaim:
+    """The right to report the user's decisions to one session of another agent.
+
+    The calls of one model response arrive at the same time, each in its own process. One at a time reads which
+    decisions are unreported, gives them to the agent and marks them as reported; the others wait for that. The claim
+    ends with the process: what it has not given is still unreported, and the next process gives it. A process that
+    dies after the agent has the answer, but before the mark, makes a report appear twice; none is lost.
+
+    Args:
+        locks: The folder of the lock files.
+        names: What identifies the session: workspace, agent, the agent's id of the session.
+    """
+
+    def __init__(self, locks: Path, *names: str) -> None:
+        digest = hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+        self._lock = SessionLock(locks / f"agent-{digest[:16]}.lock")
+        self._folder = locks
+
+    def take(self) -> None:
+        """Wait until no other process has the claim, and take it; read afterwards what is unreported.
+
+        If the file cannot be locked there is no claim: a report that appears twice is better than none.
+        """
+        with contextlib.suppress(StorageError, OSError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock.acquire(wait=True)
+
+    def release(self) -> None:
+        """Give the claim back; safe to call twice."""
+        self._lock.release()
 
 
 def is_session_open(path: Path) -> bool:

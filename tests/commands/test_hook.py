@@ -9,18 +9,20 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.doors.hook.hook_entry import MAX_CALL_BYTES, run_hook
+from app.storage.process_coordination import is_session_open
 from tests.command_line import run_command
 from tests.commands.agent_calls import AGENTS, Agent, Caller, context, reason, stops
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
 
+WORDS = "Two lines,\nplease."
 LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
 
 
@@ -51,6 +53,20 @@ class Site:
             text=True,
             check=False,
         )
+
+    def start_program(self, payload: dict[str, Any], *options: str, stdout: Any) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            signoff_command("hook", *options),
+            cwd=self.workspace,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            text=True,
+        )
+        assert process.stdin is not None
+        with process.stdin:
+            process.stdin.write(json.dumps(payload))
+        return process
 
     def hook(self, agent: Agent, payload: dict[str, Any], *options: str) -> str:
         """What the hook answers; a denial has its own exit code."""
@@ -242,6 +258,57 @@ def test_a_decision_during_a_turn_is_reported_with_the_next_call(site: Site) -> 
     assert site.denied(agent, agent.reads("notes.txt")).startswith("P1 is approved and written to disk")
     (payload,) = agent.responds(agent.reads("notes.txt"))
     assert site.hook(agent, payload) == ""
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("waits", [False, True], ids=["after the decision", "waiting for it"])
+def test_only_one_of_several_concurrent_calls_gets_the_feedback(name: str, waits: bool, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    if waits:
+        calls = agent.responds(*(agent.writes(f"{number}.txt", "world\n") for number in range(3)))
+    else:
+        site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
+        site.run("deny", "P1", "-m", WORDS)
+        calls = agent.responds(*(agent.reads("notes.txt") for _ in range(3)))
+    with ThreadPoolExecutor(len(calls)) as pool:
+        answers = [pool.submit(site.run_program, payload, name, "--wait", "120") for payload in calls]
+        if waits:
+            while [len(each["files"]) for each in site.proposals()] != [3]:
+                assert not any(answer.done() for answer in answers)
+            site.run("deny", "P1", "-m", WORDS)
+        outputs = [answer.result(60).stdout for answer in answers]
+    # A call that came after the report is answered by itself.
+    words = [reason(agent, output) for output in outputs if output]
+    assert sum(WORDS in each for each in words) == 1, words
+    assert sum("on P1, and the answer to another of the calls" in each for each in words) == len(words) - 1, words
+    assert site.hook(agent, agent.asks("well?")) == "", "that was told already"
+
+
+def test_feedback_is_not_lost_if_the_hook_ends_before_the_agent_has_it(site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
+    site.run("deny", "P1", "-m", WORDS)
+    first, second = agent.responds(agent.reads("notes.txt"), agent.reads("notes.txt"))
+    with Path("/dev/full").open("w") as full:
+        done = site.start_program(first, "claude", stdout=full)
+        assert done.wait() == 2
+    unread, written = os.pipe()
+    os.set_blocking(written, False)
+    with suppress(BlockingIOError):
+        while os.write(written, b"x" * 4096):
+            pass
+    os.set_blocking(written, True)
+    stuck = site.start_program(first, "claude", stdout=written)
+    while not any(map(is_session_open, site.home.glob("state/locks/agent-*"))):
+        assert stuck.poll() is None
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(site.run_program, second, "claude")
+        stuck.kill()
+        stuck.wait()
+        assert WORDS in reason(agent, answer.result(60).stdout)
+    os.close(unread)
+    os.close(written)
+    assert site.hook(agent, agent.asks("well?")) == "", "that was told already"
 
 
 def test_edits_of_two_agents_on_one_file_stack(site: Site) -> None:

@@ -10,12 +10,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from app.doors.agent_decisions import read_decision_report, read_decision_status, wait_for_decision
-from app.doors.hook.hook_messages import HookAnswer
+from app.doors.hook.hook_messages import HookAnswer, decision_in_another_answer
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError, UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import stage_edits_from_hooks
 from app.storage.captured_edit_store import CapturedAgentTurn
+from app.storage.process_coordination import DecisionReportClaim
 
 _WRITTEN_MESSAGE = "Approved edits are on disk: signoff wrote them, so do not repeat them. "
 _CONTINUE_MESSAGE = "Read the files as they are now, and continue as the user's decision says."
@@ -43,25 +44,30 @@ def add_decisions_to_call_answer(
     """
     report = make_answer_with_unreported_decisions(root, turns)
     if answer.verdict == "deny":
-        return answer._replace(words=f"{report.words}\n\nOn this call: {answer.words}", reported=report.reported)
+        words = f"{report.words}\n\nOn this call: {answer.words}"
+        return answer._replace(words=words, reported=answer.reported + report.reported)
     if answer.verdict == "none" and not text_only_in_denial:
         return report
     words = f"{report.words}\n\nNothing of this call was done, so that you read this first. Make it again if it fits."
     return report._replace(verdict="deny", words=words)
 
 
-def answer_call_with_decision_or_refusal(root: Path, turn: CapturedAgentTurn, refusal: HookAnswer) -> HookAnswer:
+def answer_call_with_decision_or_refusal(
+    root: Path, turn: CapturedAgentTurn, refusal: HookAnswer, claim: DecisionReportClaim
+) -> HookAnswer:
     """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
     with _open_and_close_workspace(root) as runtime:
-        return _wait_for_decision_report(runtime, turn.proposal, turn.reported, refusal, until=0.0)
+        return _wait_for_decision_report(runtime, turn.proposal, turn.reported, refusal, 0.0, claim)
 
 
-def stage_edits_and_wait_for_decision(root: Path, fallback: HookAnswer, until: float) -> HookAnswer:
+def stage_edits_and_wait_for_decision(
+    root: Path, fallback: HookAnswer, until: float, claim: DecisionReportClaim
+) -> HookAnswer:
     """Stage captured edits and return the decision that comes until `until` (monotonic time); else `fallback`."""
     with _open_and_close_workspace(root) as runtime:
         if refused := [line for line in stage_edits_from_hooks(runtime) if line.startswith(f"{fallback.proposal},")]:
             return fallback._replace(words=refused[0])
-        return _wait_for_decision_report(runtime, fallback.proposal, 0, fallback, until)
+        return _wait_for_decision_report(runtime, fallback.proposal, 0, fallback, until, claim)
 
 
 def set_summary_from_last_message(root: Path, proposal: str, message: str) -> None:
@@ -73,8 +79,14 @@ def set_summary_from_last_message(root: Path, proposal: str, message: str) -> No
 
 
 def _wait_for_decision_report(
-    runtime: OpenWorkspace, proposal: str, reported: int, answer: HookAnswer, until: float
+    runtime: OpenWorkspace,
+    proposal: str,
+    reported: int,
+    answer: HookAnswer,
+    until: float,
+    claim: DecisionReportClaim,
 ) -> HookAnswer:
+    """Return the report of a decision, unless another call has it; `answer` if there is none until `until`."""
     try:
         now = read_decision_status(runtime, proposal, reported)
         seconds = until - time.monotonic()
@@ -84,6 +96,10 @@ def _wait_for_decision_report(
         return answer
     if not now.is_decided:
         return answer
+    claim.take()
+    turn = runtime.captured_edits.turn_of_proposal(proposal)
+    if turn is not None and reported < turn.reported >= now.decisions:
+        return decision_in_another_answer([proposal])
     words, number = read_decision_report(runtime, proposal, reported)
     # After a plain denial the agent waits for the user, as signoff's own model does.
     plain_no = now.state == ProposalState.DENIED and not now.has_feedback

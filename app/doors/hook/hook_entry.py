@@ -48,7 +48,7 @@ from app.storage.captured_edit_store import (
     EditAlreadyPending,
 )
 from app.storage.database import Database
-from app.storage.process_coordination import DatabaseChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal, DecisionReportClaim
 from app.storage.seen_lines_store import SeenLinesStore
 from app.text.quantities import join_first
 from app.workspace.paths import Workspace
@@ -150,6 +150,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ho
     root = Path(workspace or find_project_root(call))
     where = find_app_dirs()
     database = Database(where.database)
+    claim: DecisionReportClaim | None = None
     try:
         opened = Workspace(root, off_limits=where.own_folders)
         signal = DatabaseChangeSignal(where.signals, opened.name)
@@ -163,7 +164,8 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ho
                 SeenLinesStore(database, opened.name, signal), signal, door.unread_limit, until - time.monotonic()
             )
             answer = stage_edit_or_answer_call(door, call)
-        answer = _add_decision(door, call, answer, until)
+        claim = DecisionReportClaim(where.locks, opened.name, call.agent, call.session)
+        answer = _add_decision(door, call, answer, until, claim)
         denied = answer.verdict == "deny"
         denial = find_agent(call.agent).denial
         if denied and denial.on_stderr:
@@ -176,33 +178,54 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ho
             for proposal, number in answer.reported:
                 door.captured.mark_reported(proposal, number)
     finally:
+        if claim is not None:
+            claim.release()
         database.close()
 
 
-def _add_decision(door: HookContext, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
-    """Return the answer, or a decision of the user that was not reported yet or is made during the wait."""
-    root = door.workspace.root
+def _add_decision(
+    door: HookContext, call: HookCall, answer: HookAnswer, until: float, claim: DecisionReportClaim
+) -> HookAnswer:
+    """Return the answer, or a decision of the user that was not reported yet or is made during the wait.
+
+    Args:
+        until: End of the wait for a decision, by the monotonic clock.
+        claim: Is taken before a decision is reported; release it after the report is marked.
+    """
+    root, agent = door.workspace.root, find_agent(call.agent)
+    is_prompt = call.event in BEFORE_PROMPT_EVENTS
     if call.event in AFTER_TURN_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
         return answer
-    turns = door.captured.turns_to_report(call.agent, call.session)
-    if call.event in BEFORE_PROMPT_EVENTS:
-        if not turns or not find_agent(call.agent).hears_with_prompt:
-            return answer
-        from app.doors.hook.delivery import make_answer_with_unreported_decisions
-
-        return make_answer_with_unreported_decisions(root, turns)
-    if turn := next((turn for turn in turns if turn.closed and turn.proposal == answer.proposal), None):
-        from app.doors.hook.delivery import answer_call_with_decision_or_refusal
-
-        return answer_call_with_decision_or_refusal(root, turn, answer)
-    if turns and (how := find_agent(call.agent).hears_with_call):
-        from app.doors.hook.delivery import add_decisions_to_call_answer
-
-        answer = add_decisions_to_call_answer(root, turns, answer, text_only_in_denial=how == "denial")
     if answer.proposal and until > time.monotonic():
         from app.doors.hook.delivery import stage_edits_and_wait_for_decision
 
-        return stage_edits_and_wait_for_decision(root, answer, until)
+        answer = stage_edits_and_wait_for_decision(root, answer, until, claim)
+
+    def read_unreported() -> dict[str, CapturedAgentTurn]:
+        turns = door.captured.turns_to_report(call.agent, call.session)
+        return {turn.proposal: turn for turn in turns if turn.proposal not in dict(answer.reported)}
+
+    how = agent.hears_with_call
+    found = read_unreported()
+    if not found or not (agent.hears_with_prompt if is_prompt else how or answer.proposal in found):
+        return answer
+    claim.take()
+    turns = read_unreported()
+    if is_prompt:
+        from app.doors.hook.delivery import make_answer_with_unreported_decisions
+
+        return make_answer_with_unreported_decisions(root, [*turns.values()]) if turns else answer
+    if (turn := turns.get(answer.proposal)) is not None and turn.closed:
+        from app.doors.hook.delivery import answer_call_with_decision_or_refusal
+
+        return answer_call_with_decision_or_refusal(root, turn, answer, claim)
+    reads_first = answer.verdict != "deny" and (how == "denial" or answer.verdict == "ask")
+    if (others := found.keys() - turns.keys()) and (reads_first or answer.proposal in others):
+        return hook_messages.decision_in_another_answer(sorted(others))
+    if turns and how:
+        from app.doors.hook.delivery import add_decisions_to_call_answer
+
+        return add_decisions_to_call_answer(root, [*turns.values()], answer, text_only_in_denial=how == "denial")
     return answer
 
 

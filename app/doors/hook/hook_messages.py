@@ -1,11 +1,12 @@
 """Messages between an agent and the hook: the payload of a call, in one form for all agents, and the answer."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
 from app.doors.hook.transcripts import ResponseIdentity, find_running_kimi_response, wait_for_copilot_response
+from app.text.quantities import join_with_and
 
 BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
@@ -163,6 +164,16 @@ def deny_call_after_staged_edit(proposal: str, *, ends_turn: bool) -> HookAnswer
         "decision. Nothing of it is written. End your turn now; don't call tools."
     )
     return HookAnswer("deny", words, ends_turn, proposal)
+
+
+def decision_in_another_answer(proposals: Sequence[str]) -> HookAnswer:
+    """Return the denial of a call that was made at the same time as the one whose answer has the decision."""
+    words = (
+        f"Refused, and nothing of this call was done: the user has decided on {join_with_and(proposals)}, and the "
+        "answer to another of the calls that you made at the same time says how. Read it first; make this call again "
+        "if it fits."
+    )
+    return HookAnswer("deny", words)
 
 
 def reading_limit_answer(why: str) -> HookAnswer:

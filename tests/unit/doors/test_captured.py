@@ -17,6 +17,7 @@ from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.session_host import SessionHost
 from app.runtime.unfinished_work import stage_edits_from_hooks
 from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedFileEdit
+from app.storage.process_coordination import DecisionReportClaim
 
 BEFORE = b"".join(b"line %02d\n" % number for number in range(1, 31))
 
@@ -163,16 +164,17 @@ def test_a_waiting_agent_is_told_that_its_edit_could_not_be_staged(runtime: Open
     name = capture(runtime, b"line 03\n", b"three\n")
     # A folder where the lock should be.
     (runtime.dirs.locks / f"{runtime.signal.path.name}.lock").mkdir()
-    answer = stage_edits_and_wait_for_decision(
-        runtime.workspace.root, HookAnswer("deny", f"{name} is staged.", proposal=name), 0
-    )
+    staged = HookAnswer("deny", f"{name} is staged.", proposal=name)
+    claim = DecisionReportClaim(runtime.dirs.locks, runtime.name)
+    answer = stage_edits_and_wait_for_decision(runtime.workspace.root, staged, 0, claim)
     assert answer.words.startswith(f"{name}, which another agent proposed, can't be staged: ")
 
 
 def test_an_unknown_proposal_has_no_news(runtime: OpenWorkspace) -> None:
     refusal = HookAnswer("deny", "Refused: P7 waits.", proposal="P7")
     turn = CapturedAgentTurn("claude", "s", "1", "r", "opus", "P7")
-    assert answer_call_with_decision_or_refusal(runtime.workspace.root, turn, refusal) == refusal
+    claim = DecisionReportClaim(runtime.dirs.locks, runtime.name)
+    assert answer_call_with_decision_or_refusal(runtime.workspace.root, turn, refusal, claim) == refusal
 
 
 def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -> None:
