@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.attestation.signed_statement import read_user_allowed_signers
+from app.config.config_tables import WholeNumber
 from app.config.toml_files import describe_invalid_toml, parse_toml
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
@@ -23,7 +24,7 @@ class PathReviewRule(BaseModel):
 
     match: tuple[str, ...]
     """Patterns of paths from the top of the repository; `*` matches `/`, too."""
-    people: int = Field(default=1, ge=0, le=9)
+    people: WholeNumber = Field(default=1, ge=0, le=9)
     """Number of different people who must have approved; 0 for no review."""
 
 
@@ -46,9 +47,9 @@ class ReviewPolicy(BaseModel):
     """Requirement for commits without an agent: reviews, or a signature by an allowed key of their author."""
     author_counts: bool = True
     """Whether a commit without an agent may be covered by reviews of its author."""
-    people: int = Field(default=1, ge=0, le=9)
+    people: WholeNumber = Field(default=1, ge=0, le=9)
     """Number of different people who must have approved a change."""
-    unseen_lines: int | None = Field(default=None, ge=0)
+    unseen_lines: WholeNumber | None = Field(default=None, ge=0)
     """Maximum number of lines that were never on the screen; without it, any number."""
     checks: tuple[str, ...] = ()
     """Checks that must have passed on the reviewed content."""
