@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from app.git.run_git import GitFailed, environment_outside, run_git
+from app.git.run_git import GitFailed, environment_outside, find_git, run_git
 from app.workspace.git_repository import GitRepositoryFolders, find_repository
 from app.workspace.reading import read_regular_file
 
@@ -96,7 +96,8 @@ class BorrowedRepository:
         self._is_sha256 = False
 
     def __enter__(self) -> "BorrowedRepository":
-        """Create the temporary repository; raise GitFailed if it cannot be written."""
+        """Create the temporary repository; raise GitFailed if it cannot be written or git is not installed."""
+        find_git(self.environment)
         try:
             self._create_repository()
         except OSError as error:

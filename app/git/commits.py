@@ -274,7 +274,9 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
     with BorrowedRepository(workspace.root) as borrowed:
         commit = borrowed.resolve_object_id(against) if against else ""
         if against and not commit:
-            raise GitFailed(f"There is no commit {against} here; `git log` lists the commits.")
+            is_unborn = against == "HEAD" or not borrowed.resolve_object_id("HEAD")
+            advice = "leave out --against to compare with the index" if is_unborn else "`git log` lists the commits"
+            raise GitFailed(f"There is no commit {against} here; {advice}.")
         prefix = borrowed.path_prefix
         normalized = [workspace.normalize_path(path) for path in paths] or ["."]
         pathspec = ["--", *(f"{prefix}{'' if path == '.' else path}" or "." for path in normalized)]

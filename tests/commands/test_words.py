@@ -96,6 +96,8 @@ def test_notes_are_reported_as_json(signoff: Run, workspace: Path) -> None:
     commit(workspace, "--allow-empty")
     assert "HEAD changes nothing here" in refused(signoff("stage", "--from", "HEAD"), 3)
     assert "There is no commit 'nope' here" in signoff("notes", "nope").stderr
+    for arguments in (("notes",), ("stage", "--from", "HEAD"), ("verify",)):
+        assert "Git is not installed" in signoff(*arguments, PATH=str(workspace)).stderr
     signoff("stage", stdin=PATCH)
     assert signoff("approve", "P1").returncode == 0
     commit(workspace)

@@ -290,6 +290,8 @@ def test_pushing_without_a_commit_is_refused(opened: Open, bare: Path, tmp_path:
     runtime = opened(tmp_path / "empty")
     with pytest.raises(GitFailed, match="There is no commit HEAD here"):
         stage_commits_or_pull_request(runtime, [str(bare), "main"])
+    with pytest.raises(GitFailed, match="HEAD here; leave out --against to compare with the index"):
+        stage_worktree_changes(runtime, (), "HEAD")
     draft = runtime.service.new_draft("")
     draft.write("a.txt", "a\n")
     name = runtime.service.stage(draft, "First").id
