@@ -192,7 +192,7 @@ class ModelClient:
         self._other_clients: dict[tuple[str, str], ModelClient] = {}
         """Clients for single turns, by model and effort."""
         self._learned_profile = LearnedProfile(
-            endpoint, find_default_profile(endpoint.base_url, endpoint.model), profile, cache
+            endpoint, find_default_profile(endpoint.base_url, endpoint.model, profile.wire), profile, cache
         )
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)

@@ -325,7 +325,8 @@ async def examine_endpoint(
                 yield check
     finally:
         await client.aclose()
-    final = _final_profile(client.profile, checks, profile, find_default_profile(endpoint.base_url, endpoint.model))
+    known = find_default_profile(endpoint.base_url, endpoint.model, profile.wire)
+    final = _final_profile(client.profile, checks, profile, known)
     # No probe uses the user's request settings, images or MCP tools: the next request finds out what is refused.
     forgotten: dict[str, Any] = {"refused": {}, "refused_images": [], "refused_tools": []}
     if not any(check.name == "streaming" and check.ok for check in checks):
@@ -347,7 +348,7 @@ async def examine_and_learn(
         # The user's overrides stay in the configuration; don't store them as learned values.
         without = resolve()
         learned = found.model_copy(update={field: getattr(without, field) for field in overrides})
-        replace_learned_by_diagnosis(cache, endpoint, learned)
+        replace_learned_by_diagnosis(cache, endpoint, learned, overrides.get("wire"))
 
     profile = await asyncio.to_thread(resolve, overrides=overrides)
     async with aclosing(examine_endpoint(endpoint, profile)) as findings:

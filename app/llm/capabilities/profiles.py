@@ -313,11 +313,15 @@ def resolve_profile(
         raise InvalidProfileSetting(f"profile.{field}: {reason}.") from problem
 
 
-def replace_learned_by_diagnosis(cache: CorrectionStore, endpoint: Endpoint, profile: EndpointProfile) -> None:
+def replace_learned_by_diagnosis(
+    cache: CorrectionStore, endpoint: Endpoint, profile: EndpointProfile, wire: str | None = None
+) -> None:
     """Replace everything learned about the endpoint by the findings of a doctor run.
 
     Only fields that differ from the defaults are stored, so that better defaults of later versions take effect.
+    `wire` is the user's choice, if any.
     """
-    known = find_default_profile(endpoint.base_url, endpoint.model)
+    default_wire = find_default_profile(endpoint.base_url, endpoint.model).wire
+    known = find_default_profile(endpoint.base_url, endpoint.model, wire).model_copy(update={"wire": default_wire})
     changed = {field: value for field, value in profile if value != getattr(known, field)}
     store_learned_fields(cache, endpoint, changed)

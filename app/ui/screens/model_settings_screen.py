@@ -110,7 +110,7 @@ class _UnconfiguredValues:
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
         address = split_base_url_and_secrets(find_base_url(settings)).url
-        self._built_in_profile = find_default_profile(address, model.id)
+        self._built_in_profile = find_default_profile(address, model.id, settings.wire)
         self._learned_fields: dict[str, LearnedField] = {
             learned.field: learned
             for learned in read_learned_fields(LearnedProfileStore(runtime.sessions), address, model.id)

@@ -15,6 +15,7 @@ from app.llm.capabilities.profiles import (
     replace_learned_by_diagnosis,
     resolve_profile,
 )
+from app.llm.client import ModelClient
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
 
@@ -83,6 +84,21 @@ def test_an_examination_replaces_what_was_learned() -> None:
     assert resolve_profile(endpoint.base_url, "q", cache=cache) == DEFAULT_PROFILES["ollama"].model_copy(
         update={"stream_usage": False}
     )
+
+
+def test_defaults_of_anthropic_depend_on_the_users_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = Endpoint("https://api.anthropic.com/v1", "m")
+    cache: dict[str, dict[str, Any]] = {}
+    chat = resolve_profile(endpoint.base_url, "m", overrides={"wire": "chat"})
+    replace_learned_by_diagnosis(cache, endpoint, chat.model_copy(update={"wire": "anthropic"}), "chat")
+    assert [stored.keys() for stored in cache.values()] == [{"learned_at"}]
+    client = ModelClient(endpoint, chat, cache=cache)
+    client._learned_profile.learn(mid_system="fold_user")
+    client = ModelClient(endpoint, chat.model_copy(update={"mid_system": "fold_user"}), cache=cache)
+    later = time.time() + 31 * 86_400
+    monkeypatch.setattr(time, "time", lambda: later)
+    client._learned_profile.forget_expired()
+    assert client.profile == chat
 
 
 def test_learned_fields_expire_and_costly_ones_sooner() -> None:
