@@ -115,12 +115,12 @@ class ResponseEventReader:
         if not text.strip():
             return
         body = parse_json_or_text(text)
-        if isinstance(body, list) and body and isinstance(body[0], dict):
-            body = body[0]
         if isinstance(body, dict):
             yield self._decoder.read_document(body)
+        elif isinstance(body, list) and (chunks := [chunk for chunk in body if isinstance(chunk, dict)]):
+            yield from map(self._decoder.read_event, chunks)
         elif self._assembly.is_empty:
-            is_cut = text.lstrip().startswith("{")
+            is_cut = text.lstrip("[ \t\r\n").startswith("{")
             raise AttemptFailed(
                 self._describer.describe_broken_response("broke off", "its JSON is not complete")
                 if is_cut

@@ -49,6 +49,8 @@ CALLS: dict[str, tuple[tuple[Any, ...], list[Any]]] = {
     "no index": (deltas(r(None, "1", A), r(None, "2", B)), BOTH),
     "null index": (deltas({"index": None, **r(None, "1", A[:3])}, {"index": None, **d(None, A[3:])}), [READ_A]),
     "neither index nor id": (deltas(r(None, None, A), r(None, None, B)), WITHOUT_IDS),
+    "index as text": (deltas(r("0", "1", ""), r("1", "2", ""), d("0", A), d("1", B)), BOTH),
+    "an object instead of a list": ((chunk(tool_calls=r(0, "1", A)), chunk(finish="tool_calls")), [READ_A]),
     "index from 1": (deltas(r(1, "1", A[:2]), d(1, A[2:]), r(2, "2", B)), BOTH),
     "two calls, both index 0": (deltas(r(0, "1", A), r(0, "2", B[:3]), d(0, B[3:])), BOTH),
     "two calls, both index 0, no ids": (deltas(r(0, None, A), r(0, None, B)), WITHOUT_IDS),

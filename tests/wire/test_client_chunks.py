@@ -46,6 +46,8 @@ ANSWERS: dict[str, Any] = {
     "content after finish": stream(chunk("Hel"), chunk("", finish="stop"), chunk("lo"), DONE),
     "duplicate finish": stream(*HELLO, chunk(finish="stop"), chunk(finish="stop"), DONE),
     "null index": stream(*(choice(index=None, delta={"content": text}) for text in ("Hel", "lo")), HELLO[2], DONE),
+    "index as text": stream(*(choice(index="0", delta={"content": text}) for text in ("Hel", "lo")), HELLO[2], DONE),
+    "finish reason in the delta": stream(*HELLO[:2], choice(index=0, delta={"finish_reason": "stop"}), DONE),
     "a second choice": stream(HELLO[0], choice(index=1, delta={"content": "other"}), *HELLO[1:], DONE),
     "message instead of delta": stream(
         *(choice(index=0, message={"role": "assistant", "content": text}) for text in ("Hel", "lo")), HELLO[2], DONE

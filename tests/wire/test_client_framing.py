@@ -49,6 +49,8 @@ WHOLE: dict[str, Any] = {
     "data in many lines": stream(json.dumps(HELLO[0], indent=1).replace("\n", "\ndata: "), *HELLO[1:], DONE),
     "whole completion": document(Turn("Hello").completion()),
     "whole completion, indented": document(json.dumps(Turn("Hello").completion(), indent=2)),
+    "an array of chunks": document([*HELLO, {}]),
+    "an array of chunks, indented": document(json.dumps(HELLO, indent=1)),
     "whole completion as an event": stream(Turn("Hello").completion(), DONE),
 }
 
@@ -85,6 +87,7 @@ BROKEN: dict[str, Any] = {
     "ends before anything is said": stream(chunk("", role="assistant"), END),
     "empty document": document("", content_type="text/plain"),
     "a document that breaks off": document(json.dumps(Turn("Hello").completion())[:-9]),
+    "an array that breaks off": document(json.dumps(HELLO)[:-9]),
 }
 
 

@@ -329,6 +329,8 @@ FIRST, SECOND = call_events("t1", A[:5], A[5:]), call_events("t2", B[:3], B[3:])
 TEXT_DELTA = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi."}
 WHOLE = {"type": "response.function_call_arguments.done"}
 USES = block_events(0, A, id="t1"), block_events(1, B, id="t2")
+WHOLE_USES = [block_events(at, "", id=f"t{at + 1}", input=json.loads((A, B)[at]))[0] for at in (0, 1)]
+"""Each call in one event, with its arguments."""
 SERVER_TOOL = block_events(7, '{"query": "x"}', type="server_tool_use")
 TOOL_USE_END = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
 TWO_CALLS: dict[str, list[dict[str, Any]]] = {
@@ -356,6 +358,8 @@ TWO_CALLS: dict[str, list[dict[str, Any]]] = {
         *({**event, "index": 9} if event["type"].endswith("delta") else event for use in USES for event in use),
         TOOL_USE_END,
     ],
+    "no ends of blocks": [*WHOLE_USES, TOOL_USE_END],
+    "no ends of blocks, all with one index": [*({**use, "index": 0} for use in WHOLE_USES), TOOL_USE_END],
     "a tool of the server between them": [*USES[0], *SERVER_TOOL, *USES[1], TOOL_USE_END],
 }
 

@@ -129,8 +129,7 @@ class ToolCallsAssembly:
         name = name if isinstance(name, str) else ""
         arguments = arguments_as_text(function.get("arguments"))
         identity = str(delta.get("id") or "")
-        index = delta.get("index")
-        index = index if isinstance(index, int) else None
+        index = _parse_index(delta.get("index"))
         extra = delta.get("extra_content")
         if not (identity or name or arguments or extra) and (index is None or not self._partial_calls):
             return None
@@ -193,6 +192,13 @@ class ToolCallsAssembly:
             return call.name
         # Either the longer full name, or the next piece.
         return name if name.startswith(call.name) or name in self._tool_names else call.name + name
+
+
+def _parse_index(value: Any) -> int | None:
+    """Return an index, which some servers send as text; None for any other value."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+        return int(value)
+    return value if isinstance(value, int) else None
 
 
 def _starts_new_call(call: _PartialCall, name: str, arguments: str) -> bool:
@@ -306,7 +312,7 @@ class ResponseAssembly:
             self.model = name
         self._update_usage(chunk)
         for choice in list_or_empty(chunk.get("choices")):
-            if isinstance(choice, dict) and not choice.get("index"):
+            if isinstance(choice, dict) and choice.get("index") in (None, 0, "", "0"):
                 self._feed_choice(choice, whole=chunk.get("object") == "chat.completion", deltas=deltas)
         if self._size + self._calls.characters > bounded_stream.MAX_RESPONSE_CHARACTERS:
             raise ResponseTooLarge("a response", bounded_stream.MAX_RESPONSE_CHARACTERS, "characters")
@@ -347,7 +353,7 @@ class ResponseAssembly:
         elif isinstance(message, dict):
             self._feed_delta(self._find_new_part(message, whole=whole or bool(choice.get("finish_reason"))), deltas)
         self._update_usage(choice)
-        reason = choice.get("finish_reason")
+        reason = choice.get("finish_reason") or mapping_or_empty(delta).get("finish_reason")
         if not isinstance(reason, str) or not reason:
             return
         # The first reason counts, unless a later one says that the response is incomplete.
@@ -378,7 +384,8 @@ class ResponseAssembly:
         self._feed_content(delta.get("content"), deltas)
         if isinstance(refusal := delta.get("refusal"), str):
             self._feed_content(refusal, deltas)
-        for call in list_or_empty(delta.get("tool_calls")):
+        calls = delta.get("tool_calls")
+        for call in [calls] if isinstance(calls, dict) else list_or_empty(calls):
             if isinstance(call, dict):
                 self._feed_call(call, deltas)
         if isinstance(legacy := delta.get("function_call"), dict):

@@ -87,17 +87,16 @@ class AnthropicToChatDecoder:
         """Return the chunk of a message that was not streamed."""
         if document.get("type") != "message":
             return self.read_event(document)
-        delta: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
-        for block in list_or_empty(document.get("content")):
-            for piece in (self._begin_block("", mapping_or_empty(block)), self._end_block("")):
-                for name, value in mapping_or_empty(piece.get("choices", [{}])[0].get("delta")).items():
-                    delta[name] = delta[name] + value if name in delta else value
+        pieces = [self._begin_block("", mapping_or_empty(block)) for block in list_or_empty(document.get("content"))]
         self._read_usage(document)
         ended = self._make_last_chunk(document.get("stop_reason"))
-        ended["choices"][0]["delta"] = delta
-        return {**ended, "model": document.get("model")}
+        return {**_join_chunks(*pieces, ended), "model": document.get("model")}
 
     def _begin_block(self, index: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        # Some servers send no event for the end of a block.
+        return _join_chunks(self._end_block(index), self._open_block(index, content))
+
+    def _open_block(self, index: str, content: Mapping[str, Any]) -> dict[str, Any]:
         block = self._blocks[index] = _OpenBlock(dict(content))
         match content.get("type"):
             case "text":
@@ -160,9 +159,9 @@ class AnthropicToChatDecoder:
         read = self._usage.get("cache_read_input_tokens", 0)
         prompt = self._usage.get("input_tokens", 0) + written + read
         output = self._usage.get("output_tokens", 0)
-        return make_chat_chunk(
-            finish_reason=known, usage=make_usage(prompt, output, read, cache_written=written, cost=self._cost)
-        )
+        usage = make_usage(prompt, output, read, cache_written=written, cost=self._cost)
+        ended_blocks = [self._end_block(index) for index in list(self._blocks)]
+        return _join_chunks(*ended_blocks, make_chat_chunk(finish_reason=known, usage=usage))
 
     def _read_usage(self, holder: Mapping[str, Any]) -> None:
         """Read the token counts so far; later ones are totals, and may leave out unchanged ones."""
@@ -171,6 +170,18 @@ class AnthropicToChatDecoder:
         for name, value in usage.items():
             if name.endswith("_tokens") and (number := parse_token_count(value)):
                 self._usage[name] = number
+
+
+def _join_chunks(*chunks: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the last chunk with the deltas of all chunks."""
+    delta: dict[str, Any] = {}
+    for chunk in chunks:
+        for name, value in mapping_or_empty(chunk.get("choices", [{}])[0].get("delta")).items():
+            delta[name] = delta[name] + value if name in delta else value
+    if not delta:
+        return dict(chunks[-1])
+    choice = chunks[-1].get("choices", [{"index": 0}])[0]
+    return {**chunks[-1], "choices": [{**choice, "delta": delta}]}
 
 
 class _OpenBlock(Struct):
