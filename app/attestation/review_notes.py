@@ -212,6 +212,7 @@ class GitNotesInstaller:
     def __init__(self, borrowed: BorrowedRepository, remote: str) -> None:
         if remote and remote not in remote_names(borrowed):
             raise GitFailed(f"There is no remote {remote} here.")
+        self._environment = borrowed.environment
         # In a linked worktree its path has `..` in it.
         common_dir = borrowed.git_common_dir.resolve()
         self._config = common_dir / "config"
@@ -268,7 +269,7 @@ class GitNotesInstaller:
             self._write_settings(self._config)
 
     def _write_settings(self, file: Path) -> None:
-        environment: Mapping[str, str] = {**os.environ, "LC_ALL": "C"}
+        environment = {**self._environment, "LC_ALL": "C"}
         for key, value in self._settings:
             run_git(file.parent, ["config", "--file", str(file), "--add", key, value], environment)
 

@@ -42,6 +42,7 @@ from app.runtime.model_connection import (
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_commands_skills_and_hooks
 from app.sandbox.confinement import SandboxMode
+from app.sandbox.search_path import environment_outside
 from app.text.quantities import join_first
 from app.tools.command.command_result import describe_how_commands_run
 from app.workspace.reading import read_regular_file
@@ -252,10 +253,12 @@ def _print_manual_steps(arguments: argparse.Namespace, agent: ExternalAgent) -> 
 
 
 def _list_agent_hooks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    root = runtime.workspace.root
     agents = [agent for agent in AGENTS if arguments.agent in (None, agent.name)]
+    programs = [agent.find_program(root) for agent in agents]
     with ThreadPoolExecutor(len(AGENTS)) as pool:
-        versions = list(pool.map(lambda agent: read_agent_version(agent.program) if agent.program else "", agents))
-    found = [_make_agent_hook_json(runtime, agent, version) for agent, version in zip(agents, versions, strict=True)]
+        versions = pool.map(lambda program: read_agent_version(program, root) if program else "", programs)
+    found = [_make_agent_hook_json(runtime, *each) for each in zip(agents, programs, versions, strict=True)]
     if arguments.json:
         print_json(found)
         return ExitCode.DONE
@@ -284,12 +287,13 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     if not arguments.json:
         print_line(_TRIAL_NOTE.format(TRIAL_SECONDS // 60))
     lines: list[HookTrialJson] = []
+    root = runtime.workspace.root
     for agent in AGENTS:
         if named not in (None, agent.name):
             continue
-        program, options = agent.program, _hook_options(runtime, agent)
+        program, options = agent.find_program(root), _hook_options(runtime, agent)
         trials = (
-            try_agent_edits(agent, program, options)
+            try_agent_edits(agent, program, options, environment_outside(root))
             if program
             else [EditTrialResult("an edit", "not tried", "it is not installed")]
         )
@@ -322,7 +326,9 @@ def find_installed_hook(runtime: OpenWorkspace, agent: ExternalAgent) -> Install
     return None
 
 
-def _make_agent_hook_json(runtime: OpenWorkspace, agent: ExternalAgent, version: str) -> AgentHookJson:
+def _make_agent_hook_json(
+    runtime: OpenWorkspace, agent: ExternalAgent, program: str | None, version: str
+) -> AgentHookJson:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
@@ -350,7 +356,7 @@ def _make_agent_hook_json(runtime: OpenWorkspace, agent: ExternalAgent, version:
     ]
     return AgentHookJson(
         agent=agent.name,
-        program=agent.program,
+        program=program,
         version=version,
         hooked=hooked,
         unreadable=unreadable,

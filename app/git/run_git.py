@@ -11,6 +11,7 @@ from pathlib import Path
 
 from app.proposals.values.proposal_errors import ProposalError
 from app.sandbox.environment import remove_signoff_api_keys
+from app.sandbox.search_path import absolute_search_path, environment_outside
 
 SECONDS = 60.0
 """Timeout of a git command that needs no network."""
@@ -82,37 +83,16 @@ def _format_git_error(stderr: bytes) -> str:
     return f"Git says: {error.rstrip('.')}."
 
 
-def absolute_search_path(environment: Mapping[str, str], root: Path | None = None) -> str:
-    """Return PATH without relative folders, which may be in the workspace.
-
-    Args:
-        root: The workspace: its folders are left out too, because commands write to ignored ones (`.venv/bin`).
-            The root folder of the system contains all programs, so nothing is left out for it.
-    """
-    workspace = None if root is None or root == Path(root.anchor) else root.resolve()
-    folders = map(Path, environment.get("PATH", os.defpath).split(os.pathsep))
-    return os.pathsep.join(
-        str(folder)
-        for folder in folders
-        if folder.is_absolute() and (workspace is None or not folder.resolve().is_relative_to(workspace))
-    )
-
-
-def find_git(environment: Mapping[str, str], root: Path | None = None) -> str:
-    """Return the full path of git, from an absolute folder in PATH outside the workspace `root`.
+def find_git(environment: Mapping[str, str]) -> str:
+    """Return the full path of git, from an absolute folder in PATH.
 
     Raises:
         GitFailed: git is not installed.
     """
-    git = shutil.which("git", path=absolute_search_path(environment, root))
+    git = shutil.which("git", path=absolute_search_path(environment))
     if git is None:
         raise GitFailed("Git is not installed; install it, or stage a diff: `signoff stage FILE`.")
     return git
-
-
-def environment_outside(root: Path) -> dict[str, str]:
-    """Return signoff's environment with a PATH that leads to no program inside the workspace `root`."""
-    return {**os.environ, "PATH": absolute_search_path(os.environ, root)}
 
 
 def _limit_file_size(process: int) -> None:

@@ -31,6 +31,7 @@ from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListFe
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.search_path import absolute_search_path
 from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import UnavailableMcpServer
 
@@ -336,13 +337,17 @@ class McpServer:
         if self.definition.is_remote:
             self._connection = await asyncio.to_thread(self._connect_to_url, table)
         else:
+            environment = self._environment
+            if not self.definition.of_workspace or write_access is WriteAccess.DIRECT:
+                # Commands write to `.venv/bin`; a program there would get the keys in `env` or write to the files.
+                environment = {**environment, "PATH": absolute_search_path(environment, self._root)}
             self._program = program = await start_server_program(
                 self.name,
                 table,
                 write_access,
                 self._sandbox(),
                 self._root,
-                self._environment,
+                environment,
                 on_notification=self._handle_notification,
                 log=self.log.add_output,
             )

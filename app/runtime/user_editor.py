@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
+from app.sandbox.search_path import find_program_outside
+
+_HOW_TO_SET = "Set $EDITOR, or `editor` in the configuration."
+
 
 class EditorFailed(Exception):
     """There is no editor, or it failed; the message says what to do."""
@@ -35,7 +39,7 @@ async def edit_in_user_editor(
 
     Args:
         file_name: Name of the file; its extension tells the editor the language.
-        cwd: Working directory of the editor.
+        cwd: Working directory of the editor, the workspace; a program without a path is not taken from there.
         suspend: Context manager that hands the terminal to the editor.
 
     Raises:
@@ -60,10 +64,12 @@ async def edit_in_user_editor(
 
 
 async def _run_editor(command: list[str], file: Path, folder: Path) -> int:
+    # Commands of the model write to `.venv/bin` of the workspace, which may be in PATH.
+    program = command[0] if "/" in command[0] else find_program_outside(command[0], folder)
+    if program is None:
+        raise EditorFailed(f"{command[0]} is not in PATH outside the workspace. {_HOW_TO_SET}")
     try:
-        process = await asyncio.create_subprocess_exec(*command, str(file), cwd=folder)
+        process = await asyncio.create_subprocess_exec(program, *command[1:], str(file), cwd=folder)
     except OSError as error:
-        raise EditorFailed(
-            f"{command[0]} cannot be started: {error.strerror}. Set $EDITOR, or `editor` in the configuration."
-        ) from error
+        raise EditorFailed(f"{command[0]} cannot be started: {error.strerror}. {_HOW_TO_SET}") from error
     return await process.wait()

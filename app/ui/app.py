@@ -5,6 +5,9 @@ The imports of this module are loaded before the first paint: keep them light, a
 
 import asyncio
 import io
+import subprocess
+import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -133,6 +136,18 @@ class SignoffApp(TerminalAdaptedApp):
     async def wait_until_open(self) -> None:
         """Return once a session, or a question to the user that precedes it, is on the screen."""
         await self.current.wait_until_open()
+
+    def open_url(self, url: str, *, new_tab: bool = True) -> None:
+        """Open a web address in the browser, which is not taken from a folder of the workspace in PATH."""
+        from app.sandbox.environment import remove_signoff_api_keys
+        from app.sandbox.search_path import environment_outside
+
+        # The module finds browsers in the PATH of its process. A thread, because text browsers do not return.
+        command = [sys.executable, "-I", "-m", "webbrowser", "-t" if new_tab else "-n", url]
+        environment = remove_signoff_api_keys(environment_outside(self.controllers.runtime.workspace.root))
+        null = subprocess.DEVNULL
+        start = partial(subprocess.run, command, env=environment, stdin=null, stdout=null, stderr=null, check=False)
+        threading.Thread(target=start, daemon=True).start()
 
     # Start and end
 

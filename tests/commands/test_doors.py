@@ -139,6 +139,19 @@ def test_a_hook_time_limit_that_is_too_short_is_reported(signoff: Run, workspace
     assert "! open: .gemini/settings.json: the time limit of 20 s there is too short" in told
 
 
+def test_an_agent_in_the_workspace_is_not_run(signoff: Run, workspace: Path, installed: Installed) -> None:
+    (workspace / ".venv/bin").mkdir(parents=True)
+    installed.put("claude", "#!/usr/bin/env node\n")
+    for name in ("claude", "node", "signoff"):
+        (workspace / ".venv/bin" / name).write_text(f'#!/bin/sh\necho $0 >> "{workspace.parent}/ran"\n')
+        (workspace / ".venv/bin" / name).chmod(0o755)
+    installed.environment["PATH"] = f"{workspace}/.venv/bin:{installed.environment['PATH']}"
+    (line,) = document(signoff("doors", "show", "claude", "--json", **installed.environment))
+    assert line["program"].endswith("programs/claude")
+    tried(signoff, installed, "--try", "claude")
+    assert not (workspace.parent / "ran").exists(), (workspace.parent / "ran").read_text()
+
+
 def tried(signoff: Run, installed: Installed, *words: str, **more: str) -> tuple[int, list[dict[str, Any]]]:
     done = signoff("doors", *words, "--json", **installed.environment, **more)
     found: list[dict[str, Any]] = json.loads(done.stdout)

@@ -184,6 +184,25 @@ async def test_failed_start_shows_its_reason(wire: WireServer, tmp_path: Path) -
         assert not [name for name in on.offered_tools if "__" in name]
 
 
+async def test_a_program_in_the_workspace_gets_no_keys_of_the_users_servers(wire: WireServer, tmp_path: Path) -> None:
+    programs = tmp_path / "workspace/.venv/bin"
+    (tmp_path / "programs").mkdir()
+    programs.mkdir(parents=True)
+    for path, first in (
+        (programs / "runner", "/bin/sh"),
+        (programs / "node", "/bin/sh"),
+        (tmp_path / "programs/tool", "/usr/bin/env node"),
+    ):
+        path.write_text(f"#!{first}\necho got $SERVICE_TOKEN\n")
+        path.chmod(0o755)
+    environment = {"PATH": f"{programs}:{tmp_path}/programs:/usr/bin:/bin"}
+    servers = {name: {"command": name, "env": {"SERVICE_TOKEN": "t0ken"}} for name in ("runner", "tool")}
+    async with open_server_session(wire, tmp_path, servers, environment=environment) as on:
+        await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
+        for name in servers:
+            assert "t0ken" not in " ".join(on.server(name).log.lines)
+
+
 async def test_exception_in_a_start_is_named(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,33 @@ async def edited(app: App[None], command: str, folder: Path) -> str:
             assert signal.getsignal(signal.SIGINT) is before and not attention.paused
 
 
+async def test_a_browser_is_not_taken_from_the_workspace(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = tmp_path / "opened"
+    async with staged(tmp_path, server) as run:
+        root = run.runtime.workspace.root
+        for folder in (root, tmp_path / "programs"):
+            folder.mkdir(exist_ok=True)
+            (folder / "browse").write_text(f'#!/bin/sh\necho "$0 $1" >> {opened}\n')
+            (folder / "browse").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{root}:{tmp_path}/programs:/usr/bin:/bin")
+        monkeypatch.setenv("BROWSER", "browse")
+        run.app.open_url("https://example.org/")
+        await run.until(opened.exists, "the browser")
+    assert opened.read_text() == f"{tmp_path}/programs/browse https://example.org/\n"
+
+
+async def test_an_editor_is_not_taken_from_the_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my-editor").write_text('#!/bin/sh\necho new > "$1"\n')
+    (tmp_path / "my-editor").chmod(0o755)
+    for folder in (str(tmp_path), "."):
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+        with pytest.raises(EditorFailed, match="not in PATH outside the workspace"):
+            await edited(Lending(), "my-editor", tmp_path)
+    assert await edited(Lending(), "./my-editor", tmp_path) == "new\n"
+
+
 async def test_text_saved_in_the_editor_comes_back(tmp_path: Path) -> None:
     app = Lending()
     command = shlex.join(["sh", "-c", 'echo "more in $(basename $0), here: $(pwd)" >> "$0"'])
@@ -140,7 +167,7 @@ async def test_text_saved_in_the_editor_comes_back(tmp_path: Path) -> None:
     [
         ("", "No editor is set: set $EDITOR, or `editor` in the configuration."),
         ("'vim", "The editor's command cannot be read: No closing quotation."),
-        ("no-such-editor -w", "no-such-editor cannot be started: No such file or directory. Set $EDITOR, or"),
+        ("no-such-editor -w", "no-such-editor is not in PATH outside the workspace. Set $EDITOR, or"),
         ("sh -c 'echo half > $0; exit 3'", "sh ended with exit code 3; the text is as it was."),
         ("rm", "What rm saved cannot be read: No such file or directory."),
     ],

@@ -267,7 +267,15 @@ _CODE_MODE_SCRIPT = "try {{ await tools.apply_patch({patch}) }} catch (error) {{
 class AgentTrialEnvironment:
     """The home, workspace, settings and environment variables for the trial of one agent; creates them."""
 
-    def __init__(self, agent: str, folder: Path, url: str, *, uses_code_mode: bool = False) -> None:
+    def __init__(
+        self,
+        agent: str,
+        folder: Path,
+        url: str,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        uses_code_mode: bool = False,
+    ) -> None:
         self._agent = agent
         self._code_mode = uses_code_mode
         self.workspace = folder / "workspace"
@@ -275,7 +283,7 @@ class AgentTrialEnvironment:
         for each in (self.workspace, home):
             each.mkdir()
         self.environment = {
-            **{name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ},
+            **{name: environment[name] for name in _PASSED_VARIABLES if name in environment},
             "HOME": str(home),
             "TERM": "dumb",
             "SIGNOFF_HOME": str(folder / "signoff"),
@@ -408,25 +416,34 @@ class EditTrialResult(NamedTuple):
     """The observation, as one line."""
 
 
-def try_agent_edits(agent: ExternalAgent, program: str, options: HookOptions) -> Iterator[EditTrialResult]:
+def try_agent_edits(
+    agent: ExternalAgent, program: str, options: HookOptions, environment: Mapping[str, str] = os.environ
+) -> Iterator[EditTrialResult]:
     """Run an agent with a scripted model, and yield for each way of editing whether the hook holds the edit.
 
     Args:
         program: Path of its program.
         options: Options of the hook; `wait` is ignored, because no user decides.
+        environment: The environment of the agent, of which it gets a part; its PATH locates signoff.
     """
-    yield EditTrialResult("an edit", *_try_edit(agent, program, options, code_mode=False))
+    yield EditTrialResult("an edit", *_try_edit(agent, program, options, environment, code_mode=False))
     if agent.name == "codex":
-        yield EditTrialResult("an edit in Code Mode", *_try_edit(agent, program, options, code_mode=True))
+        yield EditTrialResult(
+            "an edit in Code Mode", *_try_edit(agent, program, options, environment, code_mode=True)
+        )
 
 
-def _try_edit(agent: ExternalAgent, program: str, options: HookOptions, *, code_mode: bool) -> tuple[_Verdict, str]:
-    if shutil.which("signoff") is None:
+def _try_edit(
+    agent: ExternalAgent, program: str, options: HookOptions, environment: Mapping[str, str], *, code_mode: bool
+) -> tuple[_Verdict, str]:
+    if shutil.which("signoff", path=environment.get("PATH")) is None:
         return "not tried", "signoff is not on the PATH, where the agent looks for it: every call would be denied"
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as name:
             with ScriptedModelServer() as model:
-                scratch = AgentTrialEnvironment(agent.name, Path(name).resolve(), model.url, uses_code_mode=code_mode)
+                scratch = AgentTrialEnvironment(
+                    agent.name, Path(name).resolve(), model.url, environment, uses_code_mode=code_mode
+                )
                 install_hook_in_scratch(agent, scratch, options._replace(wait=0))
                 # Make it a repository, because the system's temporary folder may lie in another one.
                 (scratch.workspace / ".git").mkdir()

@@ -143,12 +143,11 @@ class ExternalAgent(NamedTuple):
     fails_open: bool = False
     """Whether a tested release lets a call through after other failures of the hook."""
 
-    @property
-    def program(self) -> str | None:
-        """Return the path of the installed program; None if it is not on the PATH."""
-        import shutil
+    def find_program(self, root: Path) -> str | None:
+        """Return the path of the installed program; None if it is not on the PATH outside the workspace `root`."""
+        from app.sandbox.search_path import find_program_outside
 
-        return shutil.which(self.program_name or self.name)
+        return find_program_outside(self.program_name or self.name, root)
 
     @property
     def settings_label(self) -> str:

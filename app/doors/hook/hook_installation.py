@@ -7,17 +7,18 @@ error that its `tool.execute.before` throws replaces the call as its result. htt
 import io
 import json
 import math
-import os
 import re
 import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.config.toml_files import parse_toml
 from app.doors.hook.agents import ExternalAgent, HookOptions, parse_hook_arguments
+from app.sandbox.search_path import environment_outside
 
 _SPACE_AND_COMMENTS = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _JSON_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
@@ -515,11 +516,15 @@ _RELEASE_WEAKNESSES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] 
 """For each agent: the first release without a weakness, and the weakness of earlier ones."""
 
 
-def read_agent_version(program: str) -> str:
-    """Run an agent's program with `--version` and return the version, such as `0.169.0`; empty if it prints none."""
+def read_agent_version(program: str, root: Path) -> str:
+    """Run an agent's program with `--version` and return the version, such as `0.169.0`; empty if it prints none.
+
+    Args:
+        root: The workspace; the agent finds no programs there.
+    """
     # Agents write to their home even for `--version`; use a temporary one.
     with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
-        environment = {**os.environ, **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home)}
+        environment = {**environment_outside(root), **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home)}
         command = [program, "--version"]
         try:
             done = subprocess.run(

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import CommitFailed
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
 from app.sandbox.environment import is_secret_variable
+from app.sandbox.search_path import find_program_outside
 
 _LINE_WIDTH = 72
 """Maximum characters of a line of a commit message."""
@@ -68,7 +69,7 @@ def commit_proposal(root: Path, proposal: Proposal, trailers: Sequence[str] = ()
     if not tracked:
         raise CommitFailed(f"Git does not track any file of {proposal.id}, so there is nothing to commit.")
     try:
-        git("commit", "--quiet", "--only", "--message", message, "--", *tracked)
+        git(*_signing_options(root), "commit", "--quiet", "--only", "--message", message, "--", *tracked)
     except CommitFailed:
         if new:
             # Otherwise `git merge --abort` could fail.
@@ -76,6 +77,21 @@ def commit_proposal(root: Path, proposal: Proposal, trailers: Sequence[str] = ()
                 git("update-index", "--force-remove", "--", *new)
         raise
     return git("rev-parse", "HEAD").strip()
+
+
+_SIGNING_PROGRAMS = (("gpg", "gpg.program", "gpg.openpgp.program"), ("ssh-keygen", "gpg.ssh.program"))
+"""Programs with which git signs commits, each with the settings that name another one."""
+
+
+def _signing_options(root: Path) -> Iterator[str]:
+    """Yield options with which git signs with programs outside the workspace, if none are configured."""
+    configured = ""
+    with suppress(CommitFailed):
+        configured = _git(root, "config", "--name-only", "--get-regexp", r"^gpg\.(.*\.)?program$")
+    for name, *settings in _SIGNING_PROGRAMS:
+        program = find_program_outside(name, root)
+        if program and not set(settings) & set(configured.split()):
+            yield from ("-c", f"{settings[0]}={program}")
 
 
 _HOOK_VARIABLES = ("SIGNOFF_HOME", "SSH_AUTH_SOCK")
@@ -91,18 +107,20 @@ def _git(root: Path, *arguments: str) -> str:
         if name in _HOOK_VARIABLES or not is_secret_variable(name, value)
     }
     settings = {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    # Not from `.venv/bin` of the workspace, which commands write to; only the hooks find programs there.
+    program = find_program_outside("git", root)
+    if program is None:
+        raise CommitFailed("Git is not installed, so nothing was committed; the files are written.")
     try:
         result = subprocess.run(
             # Do not run the file system monitor that the repository configures.
-            ["git", "-C", str(root), "-c", "core.fsmonitor=false", *arguments],
+            [program, "-C", str(root), "-c", "core.fsmonitor=false", *arguments],
             env={**environment, **settings},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_GIT_TIMEOUT_SECONDS,
             check=False,
         )
-    except FileNotFoundError as error:
-        raise CommitFailed("Git is not installed, so nothing was committed; the files are written.") from error
     except OSError as error:
         # For example, there are too many names for one command line.
         raise CommitFailed(

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import FilesNotRestored, PathChange
 from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
 from app.sandbox.process import ProcessExit, StartFailed, describe_exit
+from app.sandbox.search_path import find_program_outside
 from app.tools.base.contract import PermissionRequest, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import normalize_workspace_path, os_errors_as_tool_errors
 from app.tools.command.command_result import (
@@ -197,7 +197,5 @@ def _make_recipe(arguments: RunCommandArguments, folder: str, variables: Sequenc
 
 def find_command_shell(root: Path) -> list[str]:
     """Return bash, as models write for it, or else the system's shell; never a program inside the workspace."""
-    bash = shutil.which("bash")
-    if bash and Path(bash).is_absolute() and not Path(bash).resolve().is_relative_to(root):
-        return [bash, "--noprofile", "--norc", "-c"]
-    return ["/bin/sh", "-c"]
+    bash = find_program_outside("bash", root)
+    return [bash, "--noprofile", "--norc", "-c"] if bash else ["/bin/sh", "-c"]

@@ -6,11 +6,12 @@ files. It gets literal texts that a match requires, not the expression, because 
 
 import os
 import re
-import shutil
 import subprocess
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+
+from app.sandbox.search_path import find_program_outside
 
 RequiredTexts = frozenset[str]
 
@@ -224,10 +225,7 @@ def _letter_expression(letter: str, ignore_case: bool) -> str:
 
 def find_ripgrep(root: Path) -> str | None:
     """Return the path of ripgrep if it is installed outside the workspace; else None."""
-    program = shutil.which("rg")
-    if program is None or not Path(program).is_absolute() or Path(program).resolve().is_relative_to(root):
-        return None
-    return program
+    return find_program_outside("rg", root)
 
 
 def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -2,15 +2,20 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from app.attestation.review_notes import GitNotesInstaller
 from app.attestation.review_policy import ReviewPolicy, read_allowed_signers
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import read_git_author_identity
+from app.proposals.decide.commit_trailers import commit_proposal
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.git_proposals import push_proposal, stage_commits_or_pull_request, stage_worktree_changes
+from app.tools.command.run_command import find_command_shell
+from app.tools.search.ripgrep_filter import find_ripgrep
 from tests.unit.git.conftest import Open, change_all
 from tests.unit.proposals.repositories import git
 
@@ -79,22 +84,44 @@ def test_no_program_configured_in_a_repository_is_run(opened: Open, root: Path, 
         assert not mark.exists(), (url, mark.read_text())
 
 
-def test_git_in_the_workspace_is_not_run(
+def write_program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_programs_in_the_workspace_are_not_run(
     opened: Open, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark, program = tmp_path / "mark", root / ".venv/bin/git"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\necho "$@" >> {mark}\nexec {shutil.which("git")} "$@"\n')
-    program.chmod(0o755)
+    mark, programs, key = tmp_path / "mark", root / ".venv/bin", tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    for name, value in {"gpg.format": "ssh", "user.signingkey": str(key), "commit.gpgsign": "true"}.items():
+        git(root, "config", name, value)
+    write_program(root / ".git/hooks/pre-commit", "hook-tool")
+    write_program(programs / "hook-tool", f"touch {tmp_path}/hook-ran")
+    for name in ("git", "ssh-keygen", "rg", "bash"):
+        write_program(programs / name, f'echo "$0 $@" >> {mark}; exec {shutil.which(name) or "false"} "$@"')
     (root / ".gitignore").write_text(".venv\n")
     change_all(root)
-    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    assert stage_worktree_changes(opened(root), [], "")[0].files
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    runtime = opened(root)
+    assert stage_worktree_changes(runtime, [], "")[0].files
+    draft = runtime.service.new_draft("")
+    draft.write("run.sh", "new\n")
+    proposal = runtime.service.approve(runtime.service.stage(draft, "New").id).proposal
+    commit = commit_proposal(root, proposal)
+    assert (tmp_path / "hook-ran").exists(), "the hooks of the user find their programs"
+    assert find_command_shell(root)[0] == shutil.which("bash", path="/usr/bin:/bin")
+    (programs / "rg").unlink()
+    (programs / "rg").symlink_to("/usr/bin/env")
+    assert not (find_ripgrep(root) or "").startswith(str(root))
     read_git_author_identity.cache_clear()
     read_git_author_identity(root)
     with BorrowedRepository(root) as borrowed:
         assert not read_allowed_signers(borrowed, ReviewPolicy(gpg_keys=("ABC",)), "")
+        GitNotesInstaller(borrowed, "").write_changes()
     assert not mark.exists(), mark.read_text()
+    assert b"-----BEGIN SSH SIGNATURE-----" in git(root, "cat-file", "commit", commit)
 
 
 def test_the_traps_are_sprung_by_git_itself(root: Path, tmp_path: Path) -> None:
