@@ -131,12 +131,6 @@ class CapturedEditStore:
         rows = self._database.query_rows(_SELECT_READS, (self._workspace, proposal))
         return [CapturedAgentInput(*row) for row in rows]  # type: ignore[arg-type]
 
-    def add_turn(self, turn: CapturedAgentTurn) -> None:
-        """Store a turn whose proposal is already staged."""
-        with self._database.transaction() as connection:
-            connection.execute(_INSERT_TURN, (self._workspace, *turn[:6], time.time()))
-            self._prune(connection)
-
     def store_edits(
         self,
         turn: CapturedAgentTurn,
@@ -187,13 +181,13 @@ class CapturedEditStore:
             if not turn.proposal or connection.execute(_SELECT_DECIDED, proposal_key).fetchone():
                 row = connection.execute(RESERVE_PROPOSAL_NUMBER, (self._workspace,)).fetchone()
                 turn = turn._replace(proposal=f"P{row[0]}")
-            connection.execute(_INSERT_TURN, (self._workspace, *turn[:6], time.time()))
+            insert_turn(connection, self._workspace, turn)
             connection.executemany(
                 "INSERT INTO captured VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (workspace, proposal, path)"
                 " DO UPDATE SET after = excluded.after, changed = excluded.changed, staged = 0",
                 [(self._workspace, turn.proposal, *row) for row in rows],
             )
-            self._prune(connection)
+            delete_old_turns(connection)
         self._signal.send()
         return turn.proposal
 
@@ -219,12 +213,6 @@ class CapturedEditStore:
             found.setdefault(number, set()).add((file[0], file[1], file[2]))
         edits = {(file.path, _sha256(file.before), _sha256(file.after)) for file in files} if found else set()
         return next((f"P{number}" for number, proposed in found.items() if edits <= proposed), "")
-
-    def _prune(self, connection: sqlite3.Connection) -> None:
-        """Delete captured edits that are old and staged, then old turns without captured edits."""
-        now = time.time()
-        connection.execute(_DELETE_CAPTURED, (now - _AMENDABLE_SECONDS,))
-        connection.execute(_DELETE_TURNS, (now - _TURN_RETENTION_SECONDS,))
 
     def captured_files(self, proposal: str) -> list[CapturedFileEdit]:
         """Return the files that were captured for a proposal."""
@@ -253,8 +241,9 @@ class CapturedEditStore:
             )
             if became != proposal:
                 connection.execute(
-                    "INSERT OR IGNORE INTO agent_turns SELECT workspace, agent, session, prompt, response, model, ?,"
-                    " closed, 0, time FROM agent_turns WHERE workspace = ? AND proposal = ?",
+                    "INSERT INTO agent_turns SELECT workspace, agent, session, prompt, response, model, ?, closed, 0,"
+                    " time FROM agent_turns WHERE workspace = ? AND proposal = ? ON CONFLICT (workspace, proposal)"
+                    " DO UPDATE SET response = excluded.response, closed = excluded.closed",
                     (became, self._workspace, proposal),
                 )
 
@@ -293,6 +282,18 @@ class CapturedEditStore:
             (self._workspace, *values),
         )
         return [CapturedAgentTurn(*cast(tuple[str, str, str, str, str, str, bool, int], row)) for row in rows]
+
+
+def insert_turn(connection: sqlite3.Connection, workspace: str, turn: CapturedAgentTurn) -> None:
+    """Store a turn unless its proposal has one, in the transaction that stores its edits or its proposal."""
+    connection.execute(_INSERT_TURN, (workspace, *turn[:6], time.time()))
+
+
+def delete_old_turns(connection: sqlite3.Connection) -> None:
+    """Delete captured edits that are old and staged, then old turns without captured edits."""
+    now = time.time()
+    connection.execute(_DELETE_CAPTURED, (now - _AMENDABLE_SECONDS,))
+    connection.execute(_DELETE_TURNS, (now - _TURN_RETENTION_SECONDS,))
 
 
 def _sha256(data: bytes | None) -> str | None:

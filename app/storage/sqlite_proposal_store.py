@@ -17,7 +17,12 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 from app.storage import StorageError
-from app.storage.captured_edit_store import RESERVE_PROPOSAL_NUMBER
+from app.storage.captured_edit_store import (
+    RESERVE_PROPOSAL_NUMBER,
+    CapturedAgentTurn,
+    delete_old_turns,
+    insert_turn,
+)
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.seen_lines_store import raise_if_too_many_unread_lines
@@ -65,6 +70,7 @@ class SqliteProposalStore:
     def save_proposal(self, *proposals: Proposal) -> None:
         """Insert or replace all proposals or none; raise TooManyUnreadLinesToStage if a new one has no room.
 
+        With a new one of another agent its turn is stored, which holds the agent at the gate.
         Changes that are already on disk are not limited, nor captured edits, which were counted when they were
         captured.
         """
@@ -82,6 +88,13 @@ class SqliteProposalStore:
                 raise_if_too_many_unread_lines(connection, self._workspace, limit)
             for proposal in proposals:
                 self._write_proposal(connection, proposal)
+                origin = proposal.origin
+                if origin.kind is OriginKind.AGENT and proposal.id not in known_ids:
+                    turn = CapturedAgentTurn(
+                        origin.agent, origin.session, origin.prompt, model=origin.model, proposal=proposal.id
+                    )
+                    insert_turn(connection, self._workspace, turn)
+                    delete_old_turns(connection)
         self._signal.send()
         for proposal in proposals:
             if proposal.id not in known_ids:

@@ -459,11 +459,8 @@ class ProposalTools:
                 return _ToolAnswer(_TOO_MANY_WAITING_MESSAGE.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)
-            runtime.captured_edits.add_turn(
-                CapturedAgentTurn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
-            )
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
-        staged = f"{make_staged_result_json(proposal.id, report)}\n{_describe_pending(runtime, proposal.id)}"
+        staged = f"{make_staged_result_json(proposal.id, report)}\n{_describe_pending(proposal)}"
         return (
             self._wait_and_describe_decision(runtime, proposal.id, seconds, running, staged)
             if seconds
@@ -491,16 +488,15 @@ class ProposalTools:
         """Wait for the user's decision on the staged proposal; return `staged` if there is none in time."""
         try:
             status = self._wait_with_progress(runtime, name, 0, seconds, running)
+            if not status.is_decided and not status.decisions:
+                return _ToolAnswer(staged)
+            parts = [self._describe_decisions(runtime, name, running)]
+            if not status.is_decided:
+                # Decided in part, without feedback.
+                parts.append(_describe_pending(runtime.service.get(name)))
+            return _ToolAnswer("\n\n".join(parts))
         except (StorageError, OSError) as error:
             return _ToolAnswer(f"{staged}\nThe decision could not be waited for: {error}")
-        if status.is_decided:
-            return _ToolAnswer(self._describe_decisions(runtime, name, running))
-        # Decided in part, without feedback: report which part is written.
-        return _ToolAnswer(
-            f"{self._describe_decisions(runtime, name, running)}\n\n{_describe_pending(runtime, name)}"
-            if status.decisions
-            else staged
-        )
 
     def _stage(
         self,
@@ -581,12 +577,15 @@ class ProposalTools:
             format_current_texts_of_written_files(runtime, runtime.service.get(name)),
         ]
         if not status.is_decided:
-            parts.append(_describe_pending(runtime, name))
+            parts.append(_describe_pending(runtime.service.get(name)))
         return _ToolAnswer("\n\n".join(filter(None, parts)))
 
 
-def _describe_pending(runtime: OpenWorkspace, name: str) -> str:
+def _describe_pending(proposal: Proposal) -> str:
     """Return the text for a proposal that is still pending."""
-    if runtime.service.get(name).is_written_in_part:
-        return _STILL_PENDING_MESSAGE.format(id=name, written="What of it is not written yet is nowhere on disk.")
-    return _STILL_PENDING_MESSAGE.format(id=name, written="Nothing is written: files still read as before.")
+    return _STILL_PENDING_MESSAGE.format(
+        id=proposal.id,
+        written="What of it is not written yet is nowhere on disk."
+        if proposal.is_written_in_part
+        else "Nothing is written: files still read as before.",
+    )

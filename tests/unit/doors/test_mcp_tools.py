@@ -262,6 +262,22 @@ def test_a_defect_is_told_to_the_agent_and_the_next_call_works(host: Host, monke
     assert not host.edit("a.txt", "line 3\n", "x\n")[1]
 
 
+@pytest.mark.parametrize("table", ["proposals", "agent_turns"])
+def test_a_call_that_cannot_be_stored_stages_nothing(host: Host, user: OpenWorkspace, table: str) -> None:
+    with user.database.transaction() as connection:
+        connection.execute(
+            f"CREATE TRIGGER full BEFORE INSERT ON {table} BEGIN SELECT raise(ABORT, 'disk full'); END"
+        )
+    text, failed = host.edit("a.txt", "line 3\n", "x\n")
+    assert failed and "nothing was staged or written" in text and "disk full" in text
+    assert user.service.all() == []
+    with user.database.transaction() as connection:
+        connection.execute("DROP TRIGGER full")
+    assert not host.edit("a.txt", "line 3\n", "x\n")[1]
+    text, failed = host.edit("a.txt", "line 5\n", "y\n")
+    assert failed and "awaits the user's decision" in text, "the gate is closed"
+
+
 def test_a_cancelled_call_stages_nothing(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, go, draft_files = threading.Event(), threading.Event(), proposal_tools.add_file_changes_to_draft
 
