@@ -45,8 +45,7 @@ def tracked_paths(root: Path) -> list[str]:
     if found is None:
         return []
     try:
-        data, _ = read_regular_file(found.folder / "index", _MAX_INDEX_BYTES)
-        names = _parse_index_paths(data, _uses_sha256(found.shared))
+        names = _read_index_paths(found.folder / "index", _uses_sha256(found.shared))
     except (OSError, IndexError, ValueError):
         return []
     lead = b"".join(b"%s/" % part.encode("utf-8", "surrogateescape") for part in root.relative_to(found.top).parts)
@@ -58,7 +57,22 @@ def _uses_sha256(shared: Path) -> bool:
     return b"objectformat = sha256" in config.lower()
 
 
-def _parse_index_paths(data: bytes, sha256: bool) -> list[bytes]:
+def _read_index_paths(file: Path, sha256: bool) -> list[bytes]:
+    """Return the paths of an index and, if it is split, of the index that it shares, also those it removes from it."""
+    data, _ = read_regular_file(file, _MAX_INDEX_BYTES)
+    names, end = _parse_index_paths(data, sha256)
+    digest = 32 if sha256 else 20
+    while end + 8 <= len(data) - digest:
+        extension, size = data[end : end + 4], int.from_bytes(data[end + 4 : end + 8], "big")
+        if extension == b"link" and any(shared := data[end + 8 : end + 8 + digest]):
+            # An entry that replaces a shared one has no name.
+            return [*filter(None, names), *_read_index_paths(file.with_name(f"sharedindex.{shared.hex()}"), sha256)]
+        end += 8 + size
+    return names
+
+
+def _parse_index_paths(data: bytes, sha256: bool) -> tuple[list[bytes], int]:
+    """Return the paths of the entries, and the offset after them."""
     if data[:4] != b"DIRC":
         raise ValueError("no index")
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
@@ -80,7 +94,7 @@ def _parse_index_paths(data: bytes, sha256: bool) -> list[bytes]:
             # Padded with one to eight zeros to a multiple of eight bytes.
             at += (end - at + 8) // 8 * 8
         names.append(name)
-    return names
+    return names, at
 
 
 def _decode_offset(data: bytes, at: int) -> tuple[int, int]:
@@ -94,10 +108,47 @@ def _decode_offset(data: bytes, at: int) -> tuple[int, int]:
     return number, at + 1
 
 
+def _find_hooks_and_included_files(root: Path) -> list[str]:
+    """Return the workspace paths that git's configuration names as hooks folder or as a further configuration file."""
+    found = find_repository(root)
+    if found is None:
+        return []
+    paths: set[Path] = set()
+    for file in (*_user_git_config_files(), found.shared / "config", found.folder / "config.worktree"):
+        for key, name in _HOOKS_OR_INCLUDED_FILE.findall(_read_git_config(file)):
+            folder = file.parent if key.lower() == "path" else found.top
+            paths.add(Path(os.path.normpath(folder / Path(name).expanduser())))
+    return sorted(path.relative_to(root).as_posix() for path in paths if root in path.parents)
+
+
+def _user_git_config_files() -> tuple[Path, ...]:
+    """Return the files of the user's git configuration."""
+    if (instead := os.environ.get("GIT_CONFIG_GLOBAL")) is not None:
+        return (Path(instead),)
+    return (Path.home() / ".gitconfig", _git_config_folder() / "config")
+
+
+def _git_config_folder() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
+
+
+def _read_git_config(file: Path) -> str:
+    """Return the text of a configuration file; empty if it cannot be read."""
+    try:
+        return read_regular_file(file, 1 << 20, allow_truncated=True)[0].decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 IGNORE_FILE_NAME = ".gitignore"
 """Name of the ignore file that git reads."""
 _EXCLUDES_FILE = re.compile(
     r"^[^\S\n]*excludesfile[^\S\n]*=[^\S\n]*\"?([^\"\n]+?)\"?[^\S\n]*$", re.IGNORECASE | re.MULTILINE
+)
+
+_HOOKS_OR_INCLUDED_FILE = re.compile(
+    r"^(?:\[[^\n]*\])?[^\S\n]*(hookspath|path)[^\S\n]*=[^\S\n]*\"?([^\"\n;#]*[^\"\s;#])",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -117,9 +168,26 @@ class GitIgnoreRules:
 
     def _rules_for_folder(self, folder: str) -> Rules:
         if folder not in self._rules:
-            above = self._rules_for_folder(folder.rpartition("/")[0]) if folder else self._rules_above
+            if not folder:
+                above = self._rules_above
+            elif not self._is_frozen and self._is_nested_repository(folder):
+                # The rules above do not apply there.
+                above = self._user_rules
+            else:
+                above = self._rules_for_folder(folder.rpartition("/")[0])
             self._rules[folder] = self._own_rules(folder) + above
         return self._rules[folder]
+
+    def _is_nested_repository(self, folder: str) -> bool:
+        """Return whether a folder is the top of another repository, such as a submodule; read what that tracks."""
+        top = self._root / folder
+        if not os.path.lexists(top / GIT_FOLDER):
+            return False
+        repository = find_repository(top)
+        if repository is None or repository.top != top:
+            return False
+        self._tracked_paths = sorted([*self._tracked_paths, *(f"{folder}/{path}" for path in tracked_paths(top))])
+        return True
 
     def _own_rules(self, folder: str) -> Rules:
         """Return the rules of the ignore file in a folder."""
@@ -155,8 +223,19 @@ class GitIgnoreRules:
         self._tracked_paths = sorted(tracked)
 
     def is_tracked(self, path: str) -> bool:
-        """Return whether git tracks the path, or anything below it."""
-        return has_path_at_or_below(self._tracked_paths, path)
+        """Return whether git tracks the path, or anything below it.
+
+        Hooks and configuration of git count as tracked, because git runs them and what they name.
+        """
+        return (
+            has_path_at_or_below(self._tracked_paths, path)
+            or has_path_at_or_below(self._hooks_and_configs, path)
+            or any(path.startswith(f"{each}/") for each in self._hooks_and_configs)
+        )
+
+    @cached_property
+    def _hooks_and_configs(self) -> list[str]:
+        return _find_hooks_and_included_files(self._root)
 
     @cached_property
     def _tracked_paths(self) -> list[str]:
@@ -169,15 +248,8 @@ class GitIgnoreRules:
     @cached_property
     def _user_rules(self) -> Rules:
         """Return the user's rules for all repositories (`core.excludesFile`), found in the same files as by git."""
-        home = Path.home()
-        configs = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
-        named = configs / "ignore"
-        instead = os.environ.get("GIT_CONFIG_GLOBAL")
-        for config in (home / ".gitconfig", configs / "config") if instead is None else (Path(instead),):
-            try:
-                text = read_regular_file(config, 1 << 20, allow_truncated=True)[0].decode("utf-8", "replace")
-            except OSError:
-                continue
+        named = _git_config_folder() / "ignore"
+        for text in map(_read_git_config, _user_git_config_files()):
             if found := _EXCLUDES_FILE.search(text):
                 named = Path(found[1]).expanduser()
                 break

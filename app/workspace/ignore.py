@@ -32,7 +32,7 @@ IGNORE_FILES = (".signoffignore", ".ignore", ".gitignore")
 """Names of ignore files, the strongest first."""
 
 _MAX_IGNORE_FILE_BYTES = 1024 * 1024
-"""Maximum bytes read of an ignore file."""
+"""Maximum bytes of an ignore file that is read."""
 _MAX_BATCH_CHARACTERS = 40_000
 """Characters of patterns that are compiled to one expression: about a thousand patterns of usual length."""
 
@@ -404,15 +404,15 @@ def _read_folder_rules(
 
 
 def read_ignore_file_text(path: str | Path, folder_descriptor: int | None = None) -> str:
-    """Return the text of an ignore file; empty for a link or a special file, as in git.
+    """Return the text of an ignore file; empty for a link or a special file, as in git, and for one that is too large.
+
+    The first part of a large file could ignore what its end does not.
 
     Args:
         path: The file, or its name in `folder_descriptor`.
     """
     try:
-        content, _ = read_regular_file(
-            path, _MAX_IGNORE_FILE_BYTES, folder_descriptor=folder_descriptor, allow_truncated=True
-        )
+        content, _ = read_regular_file(path, _MAX_IGNORE_FILE_BYTES, folder_descriptor=folder_descriptor)
     except OSError:
         return ""
     return content.decode("utf-8-sig", "surrogateescape")

@@ -63,6 +63,29 @@ async def test_signoffs_own_files_do_not_count_as_changes_of_a_command(root: Pat
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
+async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path, way: SandboxMode) -> None:
+    for folder in (root, root / "sub"):
+        folder.mkdir(exist_ok=True)
+        subprocess.run(["git", "init", "--quiet", folder], check=True)
+    (root / ".gitignore").write_text("*.cfg\n.husky/_\nbuild\n")
+    (root / "large").mkdir()
+    (root / "large/.gitignore").write_text(f"*\n{'#' * (1 << 20)}\n!*\n")
+    (root / "sub/.gitignore").write_text("*.o\n")
+    (root / "sub/forced.o").touch()
+    subprocess.run(["git", "-C", root / "sub", "add", "--force", "forced.o"], check=True)
+    with (root / ".git/config").open("a") as config:
+        config.write("[core]\n\thooksPath = .husky/_ ; husky's\n[include] path = ../build/git.cfg\n")
+    sandbox = await sandbox_of(root, way)
+    async with sandbox.open_run({}) as run:
+        command = "mkdir -p build .husky/_ sub/build; echo x | tee a.cfg build/a build/git.cfg sub/a.cfg sub/build/a"
+        await printed(run, f"{command} sub/a.o sub/forced.o large/a .husky/_/pre-commit")
+        found = await run.find_changes()
+        assert [each.path for each in found.touched] == [
+            *(".husky/_/pre-commit", "build/git.cfg", "large/a", "sub/a.cfg", "sub/build/a", "sub/forced.o"),
+        ]
+
+
+@pytest.mark.parametrize("way", list(SandboxMode))
 @pytest.mark.parametrize("name", ["d", "d" * 250])
 async def test_endlessly_nested_folders_are_left_out(root: Path, way: SandboxMode, name: str) -> None:
     sandbox = await sandbox_of(root, way)

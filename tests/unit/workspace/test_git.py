@@ -79,7 +79,11 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None
     assert current_branch_or_commit(tmp_path) == ""
 
 
-def test_an_invalid_index_tracks_nothing(cloned: Path) -> None:
+def test_a_split_index_tracks_what_it_shares_and_an_invalid_one_nothing(cloned: Path) -> None:
+    git(cloned, "update-index", "--split-index")
+    assert list((cloned / ".git").glob("sharedindex.*"))
+    assert tracked_paths(cloned) == ["sub/a"]
+    git(cloned, "update-index", "--no-split-index")
     assert tracked_paths(cloned) == ["sub/a"]
     index = cloned / ".git/index"
     index.write_bytes(b"XXXX" + index.read_bytes()[4:])
