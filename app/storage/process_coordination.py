@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import threading
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _MAX_NOTE_BYTES = 100
 """Largest size of a note in bytes."""
+_RETRY_SECONDS = 0.01
+_MAX_CLAIM_SECONDS = 10.0
+"""Seconds to wait for a claim; a report takes less than a second."""
 
 
 class SessionLock:
@@ -43,20 +47,23 @@ class SessionLock:
         """Return whether this object holds the lock."""
         return self._descriptor is not None
 
-    def acquire(self, *, wait: bool = False) -> bool:
+    def acquire(self, seconds: float = 0.0) -> bool:
         """Take the lock if no other process has it; return whether this object holds it.
 
         Args:
-            wait: Wait until the other process has released it, or has died.
+            seconds: Time in which another process may release it, or die.
 
         Raises:
             StorageError: the file cannot be locked.
         """
+        end = time.monotonic() + seconds
         try:
             while not self.is_held:
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-                if not self._try_lock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB):
-                    return False
+                if not self._try_lock(descriptor):
+                    if time.monotonic() >= end:
+                        return False
+                    time.sleep(_RETRY_SECONDS)
         except OSError as error:
             raise StorageError(f"{self._path} cannot be locked: {error.strerror}. Check its folder.") from error
         return True
@@ -68,13 +75,13 @@ class SessionLock:
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, text.encode(), 0)
 
-    def _try_lock(self, descriptor: int, operation: int) -> bool:
+    def _try_lock(self, descriptor: int) -> bool:
         """Try to lock an open file; return False if another process holds the lock.
 
         If the file was deleted meanwhile, return True without the lock: the caller tries again.
         """
         try:
-            fcntl.flock(descriptor, operation)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), self._path.stat()):
                     self._descriptor = descriptor
@@ -118,11 +125,12 @@ class DecisionReportClaim:
     def take(self) -> None:
         """Wait until no other process has the claim, and take it; read afterwards what is unreported.
 
-        If the file cannot be locked there is no claim: a report that appears twice is better than none.
+        Without a claim the caller reports nevertheless, because twice is better than not at all: if the file cannot
+        be locked, or if a process has the claim so long that it is probably stopped.
         """
         with contextlib.suppress(StorageError, OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock.acquire(wait=True)
+            self._lock.acquire(_MAX_CLAIM_SECONDS)
 
     def release(self) -> None:
         """Give the claim back; safe to call twice."""

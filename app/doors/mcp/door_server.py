@@ -308,8 +308,8 @@ class MessageWriter:
         self._lock = threading.Lock()
         self._is_host_gone = False
 
-    def send(self, message: object) -> None:
-        """Write one message; characters that are not valid Unicode are escaped."""
+    def send(self, message: object) -> bool:
+        """Write one message, with characters that are not valid Unicode escaped; return whether it was written."""
         left = memoryview(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
         with self._lock:
             while left and not self._is_host_gone:
@@ -324,6 +324,7 @@ class MessageWriter:
                 except OSError:
                     # The host has ended; it also closed our input, which ends the server.
                     self._is_host_gone = True
+            return not left
 
     def _wait_until_writable(self) -> bool:
         """Wait until the descriptor takes `PIPE_BUF` bytes; return False if it does not and the server should end."""
@@ -348,10 +349,12 @@ MAX_RUNNING_CALLS = 64
 class RunningToolCall:
     """A tool call from its request to its answer."""
 
-    def __init__(self, call: RpcRequestOrNotification, send: Callable[[Message], None]) -> None:
+    def __init__(self, call: RpcRequestOrNotification, send: Callable[[Message], bool]) -> None:
         self.stop = threading.Event()
         """Set when the host has cancelled the call, or is ending."""
         self.cancelled = False
+        self.on_answered: list[Callable[[bool], None]] = []
+        """Called after the answer, with whether it was written to the host."""
         self._token = call.meta.get("progressToken")
         self._send = send
 
@@ -379,10 +382,10 @@ class McpDoorServer:
 
     Args:
         load_tools: Returns the tools; called at the first tool call, because many sessions make none.
-        send: Sends a message to the host.
+        send: Sends a message to the host; returns whether it was written.
     """
 
-    def __init__(self, load_tools: Callable[[], McpDoorTools], send: Callable[[object], None]) -> None:
+    def __init__(self, load_tools: Callable[[], McpDoorTools], send: Callable[[object], bool]) -> None:
         self._load_tools = load_tools
         self._loading_lock = threading.Lock()
         self._loaded_tools: McpDoorTools | None = None
@@ -495,12 +498,15 @@ class McpDoorServer:
                     # The tools could not be loaded: signoff may have been removed or updated meanwhile.
                     text, failed = f"signoff can't do it, and nothing was staged or written: {error}", True
             with self._lock:
+                # The host may use the id again as soon as it has the answer.
                 del self._running[name]
-                self._threads.discard(threading.current_thread())
             result: Message = {"content": [{"type": "text", "text": text}], "isError": failed}
-            if not running.cancelled:
-                whole = _with_metadata(result) if stateless else result
-                self._send({"jsonrpc": "2.0", "id": name, "result": whole})
+            whole = _with_metadata(result) if stateless else result
+            is_sent = not running.cancelled and self._send({"jsonrpc": "2.0", "id": name, "result": whole})
+            for callback in running.on_answered:
+                callback(is_sent)
+            with self._lock:
+                self._threads.discard(threading.current_thread())
 
         with self._lock:
             if name in self._running:

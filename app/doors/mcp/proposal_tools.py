@@ -7,7 +7,7 @@ next call tries again.
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -43,6 +43,7 @@ from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 from app.storage import StorageError
 from app.storage.captured_edit_store import CapturedAgentTurn
+from app.storage.process_coordination import DecisionReportClaim
 from app.text.quantities import format_count
 from app.tools.base.contract import ToolError, escape_surrogates, repair_and_validate_arguments
 from app.tools.base.targets import (
@@ -471,11 +472,15 @@ class ProposalTools:
         self, runtime: OpenWorkspace, turns: Sequence[CapturedAgentTurn], running: RunningToolCall
     ) -> str:
         """Return the decisions with feedback that the agent has not read; empty if there are none."""
-        unread = [
-            turn.proposal
-            for turn in turns
-            if read_decision_status(runtime, turn.proposal, turn.reported).has_feedback
-        ]
+
+        def has_unread_feedback(turn: CapturedAgentTurn) -> bool:
+            return read_decision_status(runtime, turn.proposal, turn.reported).has_feedback
+
+        if not any(map(has_unread_feedback, turns)):
+            return ""
+        _take_report_claim(runtime, turns[-1], running)
+        turns = runtime.captured_edits.turns_of_session(turns[-1].agent, turns[-1].session)
+        unread = [turn.proposal for turn in turns if has_unread_feedback(turn)]
         if not unread:
             return ""
         return "\n\n".join(
@@ -538,11 +543,23 @@ class ProposalTools:
                 return status
 
     def _describe_decisions(self, runtime: OpenWorkspace, name: str, running: RunningToolCall) -> str:
-        """Return a description of the decisions on a proposal, with all feedback, and mark them as reported."""
-        text, number = read_decision_report(runtime, name)
+        """Return a description of the decisions on a proposal, with all feedback.
+
+        They are marked as reported once the host has the answer.
+        """
         turn = runtime.captured_edits.turn_of_proposal(name)
-        if turn is not None and number > turn.reported and not running.cancelled:
-            runtime.captured_edits.mark_reported(name, number)
+        if turn is not None:
+            _take_report_claim(runtime, turn, running)
+        text, number = read_decision_report(runtime, name)
+        if turn is not None and number > turn.reported:
+
+            def mark_if_sent(is_sent: bool) -> None:
+                # A report that can't be marked is repeated.
+                with suppress(StorageError):
+                    if is_sent:
+                        runtime.captured_edits.mark_reported(name, number)
+
+            running.on_answered.insert(0, mark_if_sent)
         if read_decision_status(runtime, name).is_denial_without_new_feedback:
             text = f"{text}\n\n{_NO_REASON}"
         elif advice := repeated_denials_note(self._count_denials_in_row(runtime, turn), has_ask_user_tool=False):
@@ -579,6 +596,14 @@ class ProposalTools:
         if not status.is_decided:
             parts.append(_describe_pending(runtime.service.get(name)))
         return _ToolAnswer("\n\n".join(filter(None, parts)))
+
+
+def _take_report_claim(runtime: OpenWorkspace, turn: CapturedAgentTurn, running: RunningToolCall) -> None:
+    """Take the claim to report decisions to the session of a turn, until the answer to the call is sent."""
+    if not running.on_answered:
+        claim = DecisionReportClaim(runtime.dirs.locks, runtime.name, turn.agent, turn.session)
+        claim.take()
+        running.on_answered.append(lambda is_sent: claim.release())
 
 
 def _describe_pending(proposal: Proposal) -> str:

@@ -20,16 +20,21 @@ class Host:
         """Lines for the user."""
         self.sent: list[Any] = []
         """Every message of the server, in order."""
+        self.is_gone = False
+        """Whether it reads no more."""
         self._arrived = threading.Condition()
         self._ids = itertools.count(1)
         self.root = root
         self.server = McpDoorServer(lambda: ProposalTools(root, wait, self.said.append), self._take)
 
-    def _take(self, message: object) -> None:
+    def _take(self, message: object) -> bool:
         with self._arrived:
+            if self.is_gone:
+                return False
             # As it goes over the wire.
             self.sent.append(json.loads(json.dumps(message)))
             self._arrived.notify_all()
+            return True
 
     def line(self, text: str | bytes) -> None:
         self.server.handle_line(text.encode() if isinstance(text, str) else text)

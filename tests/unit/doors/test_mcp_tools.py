@@ -422,6 +422,19 @@ def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root
         each.server.shut_down()
 
 
+def test_words_that_the_host_did_not_take_are_given_again(host: Host, root: Path) -> None:
+    host.edit("a.txt", "line 3\n", "x\n")
+    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
+    host.is_gone = True
+    host.begin_call("proposal_status")
+    host.server.shut_down()
+    again = Host(root)
+    again.greet()
+    names = [again.begin_call("propose_edit", files=[{"path": f"{n}.txt", "content": "x"}]) for n in range(5)]
+    assert [TWO_LINES in again.called(name)[0] for name in names].count(True) == 1
+    again.server.shut_down()
+
+
 def test_a_plain_denial_ends_the_turn(host: Host, root: Path) -> None:
     host.edit("a.txt", "line 3\n", "x\n", meta=CODEX)
     assert signoff(root, "deny", "P1") == 0
