@@ -58,7 +58,7 @@ def _uses_sha256(shared: Path) -> bool:
 
 
 def _read_index_paths(file: Path, sha256: bool) -> list[bytes]:
-    """Return the paths of an index and, if it is split, of the index that it shares, also those it removes from it."""
+    """Return the paths of an index and, if it is split, of the index that it shares, removed ones included."""
     data, _ = read_regular_file(file, _MAX_INDEX_BYTES)
     names, end = _parse_index_paths(data, sha256)
     digest = 32 if sha256 else 20
@@ -109,7 +109,7 @@ def _decode_offset(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _find_hooks_and_included_files(root: Path) -> list[str]:
-    """Return the workspace paths that git's configuration names as hooks folder or as a further configuration file."""
+    """Return the workspace paths that git's configuration names as hooks folder or as more configuration."""
     found = find_repository(root)
     if found is None:
         return []

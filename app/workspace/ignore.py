@@ -404,7 +404,7 @@ def _read_folder_rules(
 
 
 def read_ignore_file_text(path: str | Path, folder_descriptor: int | None = None) -> str:
-    """Return the text of an ignore file; empty for a link or a special file, as in git, and for one that is too large.
+    """Return the text of an ignore file; empty for a link or a special file, as in git, and if it is too large.
 
     The first part of a large file could ignore what its end does not.
 
