@@ -148,6 +148,25 @@ def test_calls_of_one_response_make_one_proposal_and_others_are_refused(name: st
     assert (site.workspace / "notes.txt").read_text() == LINES.replace("line 03\n", "drei\n")
 
 
+@pytest.mark.parametrize("looks", [False, True], ids=["captured", "staged"])
+def test_a_call_that_takes_the_whole_turn_back_is_refused(looks: bool, site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    edit, write, back, delete = agent.responds(
+        agent.edits("notes.txt", "line 03", "three"),
+        agent.writes("b.txt", "world\n"),
+        agent.edits("notes.txt", "three", "line 03"),
+        agent.edits("b.txt", "world\n", "mundo\n"),
+    )
+    site.hook(agent, edit)
+    assert not looks or len(site.proposals()) == 1
+    words = reason(agent, site.hook(agent, back))
+    assert words.startswith("Nothing was staged and nothing was written: it takes back all that P1 changes"), words
+    assert [file["path"] for file in site.proposals()[0]["files"]] == ["notes.txt"]
+    for payload in (write, back, delete):
+        assert reason(agent, site.hook(agent, payload)).startswith("P1 is staged")
+    assert [file["path"] for file in site.proposals()[0]["files"]] == ["b.txt"], "a part can be taken back"
+
+
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_new_prompt_opens_the_gate(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
