@@ -379,13 +379,6 @@ def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookAnswe
     edited = files.edited_files
     if not edited:
         return hook_messages.edit_not_staged_answer("the files have this text already.")
-    turn_files = {file.path: file for file in (*before, *edited)}
-    if mine and all(file.after == file.before for file in turn_files.values()):
-        # Its proposal would have no changes, but the agent and perhaps the user know it by its id.
-        return hook_messages.edit_not_staged_answer(
-            f"it takes back all that {mine.proposal} changes. {mine.proposal} waits as it was before this call. End "
-            f"your turn and tell the user to deny {mine.proposal}."
-        )
     _record_reads(context, call, [file.path for file in edited])
     proposal = mine.proposal if mine else ""
     staging = CapturedAgentTurn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
@@ -411,6 +404,14 @@ def _stage_edits(
     before: Sequence[CapturedFileEdit],
 ) -> HookAnswer:
     """Store the edits of a call, on top of the turn's earlier ones, and return the answer."""
+    name = staging.proposal
+    turn_files = {file.path: file for file in (*before, *edited)}
+    if name and all(file.after == file.before for file in turn_files.values()):
+        # Its proposal would have no changes, but the agent and perhaps the user know it by its id.
+        return hook_messages.edit_not_staged_answer(
+            f"it takes back all that {name} changes. {name} waits as it was before this call. End "
+            f"your turn and tell the user to deny {name}."
+        )
     try:
         name = door.captured.store_edits(staging, edited, before, door.unread_limit)
     except EditAlreadyPending as pending:
