@@ -45,7 +45,8 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     try:
         found = read_transcript(Path(arguments.file))
     except TranscriptError as error:
-        raise CommandError(str(error), ExitCode.REFUSED) from error
+        unreadable = isinstance(error.__cause__, OSError)
+        raise CommandError(str(error), ExitCode.USAGE if unreadable else ExitCode.REFUSED) from error
     repaired = ", ".join(f"{what} ({count:,})" for what, count in found.repairs.items())
     told = f"Imported from {found.program}." + (f" Repaired or left out: {repaired}." if repaired else "")
     session = runtime.sessions.create()

@@ -481,7 +481,7 @@ def test_calls_that_cannot_be_read_or_stored_are_denied(name: str, site: Site) -
         assert (done.returncode, done.stdout) == (0, ""), "the user's words are not taken away, the agent ends"
 
 
-@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "<&- >&- 2>&-", ">/dev/full"])
+@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "<&- >&- 2>&-", ">/dev/full", "--help >/dev/full"])
 def test_an_agent_that_reads_no_output_is_denied_by_exit_code(streams: str, site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))

@@ -76,5 +76,8 @@ def test_failed_import_leaves_no_session(tmp_path: Path, capsys: pytest.CaptureF
     document = json.loads(said.out)
     assert document["code"] == 3 and "is no transcript that signoff reads" in document["error"]
     assert said.err.count("\n") == 1
+    for path in (tmp_path / "missing.json", tmp_path):
+        assert main(["import", str(path)]) == 2
+        assert capsys.readouterr().err.startswith(f"signoff: Cannot read {path}: ")
     assert main(["sessions", "--json"]) == 0
     assert capsys.readouterr().out.strip() == "[]"

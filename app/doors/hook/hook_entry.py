@@ -10,6 +10,7 @@ child process and enforces the deadline.
 """
 
 import gc
+import io
 import os
 import re
 import shlex
@@ -17,7 +18,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -99,9 +100,12 @@ def run_hook(arguments: Sequence[str], channel: HookAnswerChannel) -> int:
     gc.set_threshold(_COLLECTION_THRESHOLD)
     text = b""
     beside_calls = False
+    # argparse would ignore that the help cannot be written.
+    printed = io.StringIO()
     try:
         signal.signal(signal.SIGTERM, _raise_terminated)
-        name, workspace, options = parse_hook_arguments(arguments)
+        with redirect_stdout(printed):
+            name, workspace, options = parse_hook_arguments(arguments)
         text = sys.stdin.buffer.read(MAX_CALL_BYTES + 1)
         beside_calls = _is_no_tool_call(text)
         if beside_calls:
@@ -120,7 +124,7 @@ def run_hook(arguments: Sequence[str], channel: HookAnswerChannel) -> int:
         _answer_call(call, workspace, options, channel)
     except SystemExit as answered:  # by argparse: help, or invalid arguments
         if not answered.code:
-            channel.answer(b"")
+            channel.answer(printed.getvalue().encode())
         return DENIED_EXIT_CODE if answered.code else 0
     except BaseException as error:
         if beside_calls:
