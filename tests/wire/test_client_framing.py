@@ -87,6 +87,8 @@ BROKEN: dict[str, Any] = {
     "ends before anything is said": stream(chunk("", role="assistant"), END),
     "empty document": document("", content_type="text/plain"),
     "a document that breaks off": document(json.dumps(Turn("Hello").completion())[:-9]),
+    "cut in the name of a field": stream(chunk("", role="assistant"), b"dat", END),
+    "cut in the first name": stream(b"ev", END),
     "an array that breaks off": document(json.dumps(HELLO)[:-9]),
 }
 

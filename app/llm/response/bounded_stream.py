@@ -146,7 +146,10 @@ class ServerSentEventDecoder:
         """Return the last events after the end of the body, even without their final blank line."""
         events: list[ServerSentEvent] = []
         if self._pending:
-            self._parse_line(bytes(self._pending), events)
+            line = bytes(self._pending)
+            # A line that breaks off in the name of its field, such as `dat`, is no text.
+            if not any(field.encode().startswith(line) for field in _FIELDS):
+                self._parse_line(line, events)
             self._pending.clear()
         self._dispatch_event(events)
         return events
