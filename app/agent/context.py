@@ -78,7 +78,13 @@ class ContextCompactor:
         return self._meter.count_tokens(payload)
 
     async def make_room(
-        self, model: ModelPort, inputs: PayloadInputs, interrupter: Interrupter, *, forced: bool = False
+        self,
+        model: ModelPort,
+        inputs: PayloadInputs,
+        interrupter: Interrupter,
+        *,
+        forced: bool = False,
+        by_hand: bool = False,
     ) -> bool:
         """Prune old tool output, then summarise old history, then cut it, until there is room.
 
@@ -86,12 +92,14 @@ class ContextCompactor:
 
         Args:
             forced: shorten the conversation even if it seems to fit: the server or the user asks for it.
+            by_hand: the user asks for it, so there is no need to leave out anything without a summary.
 
         Returns:
             Whether anything was left out of later requests.
 
         Raises:
             WaitInterrupted: the user stopped the turn while the model wrote the summary.
+            RequestError: `by_hand`, and the request for the summary failed.
         """
         events, profile = self._log.events_with_audience(), model.profile
         used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, inputs)))
@@ -112,7 +120,13 @@ class ContextCompactor:
                     budget = await self._record_step(pruned, budget, model, inputs)
                     await self._notify_omitted_images(pruned.images)
                 case SummariseStep():
-                    summary, usage = await interrupter.wait_for(self._request_summary(step, budget, model, inputs))
+                    try:
+                        request = self._request_summary(step, budget, model, inputs)
+                        summary, usage = await interrupter.wait_for(request)
+                    except RequestError:
+                        if by_hand:
+                            raise
+                        summary, usage = "", None
                     if not summary:
                         summarise, unusable_summary_usage = False, usage
                         continue
@@ -157,17 +171,12 @@ class ContextCompactor:
     ) -> tuple[str, TokenUsage | None]:
         """Return the model's summary of the older events, and the usage of the request.
 
-        The summary is empty if the request failed, or the response is cut off or calls tools.
+        The summary is empty if the response is cut off or calls tools. Raises RequestError.
         """
         events = tuple(self._log.events)
         text, usage = "", None
-        try:
-            async for update in model.stream(
-                lambda profile: make_summary_payload(events, step, budget, profile, inputs)
-            ):
-                if isinstance(update, ResponseCompleted):
-                    usage = update.usage
-                    text = "" if update.truncated or update.calls else update.text.strip()
-        except RequestError:
-            return "", None
+        async for update in model.stream(lambda profile: make_summary_payload(events, step, budget, profile, inputs)):
+            if isinstance(update, ResponseCompleted):
+                usage = update.usage
+                text = "" if update.truncated or update.calls else update.text.strip()
         return text, usage

@@ -238,8 +238,12 @@ class Turn:
 
     async def compact(self) -> None:
         """Compact the context at the user's request."""
-        if not await self._make_room(by_hand=True) and not self._interrupter.is_stopped:
-            await self._log.append(UserNotice(text="There is nothing to compact: the context is small already."))
+        try:
+            if not await self._make_room(by_hand=True) and not self._interrupter.is_stopped:
+                await self._log.append(UserNotice(text="There is nothing to compact: the context is small already."))
+        except RequestError as error:
+            text = f"The older messages stay, as they could not be summarised. {error}"
+            await self._log.append(UserNotice(text=text, level="warning"))
 
     @property
     def _turn_progress(self) -> interventions.TurnProgress:
@@ -279,7 +283,9 @@ class Turn:
         self._compaction_tried = True
         inputs = await self._requests.payload_inputs(self._model)
         with contextlib.suppress(WaitInterrupted):
-            return await self._context.make_room(self._model, inputs, self._interrupter, forced=forced)
+            return await self._context.make_room(
+                self._model, inputs, self._interrupter, forced=forced, by_hand=by_hand
+            )
         return False
 
     async def _send_request(self, budget: TurnBudget | None) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.agent.updates import SessionFailed
-from app.conversation.events import CallOutcome, ContentPruned, HistoryCompacted, ToolResult
+from app.conversation.events import CallOutcome, ContentPruned, HistoryCompacted, ToolResult, UserNotice
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.replies import STALL, Turn, chunk, error, stream
@@ -72,10 +72,21 @@ async def test_the_compact_command_lets_the_model_summarise(server: WireServer, 
 
 async def test_a_failed_summary_falls_back_to_truncation(server: WireServer, on: Bench) -> None:
     await talk(on, server)
-    server.script([error(400, "no")])
-    await on.settled(on.session.compact())
+    server.script([FULL, error(400, "no"), Turn("Here.")])
+    await on.say("Go on")
     (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
     assert compacted.method == "truncation" and not compacted.summary
+
+
+async def test_the_compact_command_leaves_out_nothing_if_its_request_fails(server: WireServer, on: Bench) -> None:
+    await talk(on, server)
+    server.script([error(401, "no such key")])
+    await on.settled(on.session.compact())
+    assert not [event for event in on.events if isinstance(event, HistoryCompacted)]
+    assert isinstance(notice := on.events[-1], UserNotice) and "no such key" in notice.text
+    server.say("Here.")
+    await on.say("Go on")
+    assert "Answer 1. " in str(server.last.body)
 
 
 async def test_the_tokens_of_an_unusable_summary_are_counted(server: WireServer, on: Bench) -> None:
