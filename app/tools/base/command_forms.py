@@ -153,13 +153,16 @@ _NEVER_OPEN = _split_names(
     "setlock logsave sg faketime catchsegv grc sem ifne mispipe pee vipe zrun gosu su-exec tini dumb-init torsocks "
     "proxychains "
     "run-one systemd-cat systemd-inhibit aa-exec multitime xdotool exiftool fzf irb pry lftp w3m "
+    "gcc g++ cc c++ clang clang++ ld rustc tex latex pdftex pdflatex xetex xelatex luatex lualatex latexmk "
+    "mlr duckdb mariadb mongo mongosh usql clickhouse rpm dpkg gpg openssl ssh-keygen ssh-add tcpdump "
 )
 """Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed.
 
 Digits at the end of a name are left out: `linux` stands for `linux64`, `i` for `i386`, `x86_` for `x86_64`.
 """
 _BUILTINS_THAT_RUN_CODE = _split_names(
-    "test printf let declare typeset read mapfile readarray jobs compgen complete bind enable hash"
+    "test printf let declare typeset read mapfile readarray jobs compgen complete bind enable hash "
+    "unset export readonly getopts wait fc"
 )
 """Builtins of shells that evaluate `a[$(command)]` as the name of a variable, even in quotes, or take a command."""
 _INTERPRETERS = _split_names(
@@ -205,22 +208,30 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
     "bat": ("--pager",),
     "batcat": ("--pager",),
     "cargo": ("--config",),
-    "go": ("-exec", "-toolexec", "-vettool"),
+    "delta": ("--pager",),
+    "diff": ("--diff-program",),
+    "go": ("-exec", "-ldflags", "-toolexec", "-vettool"),
     "helm": ("--kubeconfig", "--post-renderer"),
     "hg": ("--config", "--config-file", "--cwd", "--repository", "-R"),
     "jj": ("--config", "--config-file", "--config-toml", "--repository", "--tool", "-R"),
     "kubectl": ("--kubeconfig",),
     "make": ("--eval", "-E"),
-    "mypy": ("--python-executable",),
+    "mypy": ("--python-executable", "@"),
     "pandoc": ("--filter", "--lua-filter", "--pdf-engine", "-F", "-L"),
     "pylint": ("--init-hook", "--load-plugins"),
+    "pyright": ("--pythonpath",),
     "rg": ("--hostname-bin", "--pre"),
+    "sdiff": ("--diff-program",),
     "sl": ("--config", "--configfile", "--cwd", "--repository", "-R"),
     "sort": ("--compress-program", "--output", "-o"),
     "split": ("--filter",),
     "svn": ("--config-dir", "--config-option", "--diff-cmd", "--diff3-cmd", "--editor-cmd"),
+    "ugrep": ("--filter", "--pager", "--view"),
 }
-"""Options that make an otherwise harmless program run another one or write to a file."""
+"""Options that make an otherwise harmless program run another one or write to a file; `diff` stands for `diff3`.
+
+`@` is a file of options.
+"""
 
 
 class CommandForm(Struct, frozen=True):
@@ -312,6 +323,8 @@ def _has_running_option(words: Sequence[ShellWord]) -> bool:
 def _is_option(word: str, option: str) -> bool:
     """Return whether a word is this option, with or without a value; also abbreviated or combined with others."""
     option_name = word.partition("=")[0]
+    if option == "@":
+        return word.startswith(option)
     if option.startswith("--"):
         return len(option_name) > 2 and option.startswith(option_name)
     if len(option) > 2:

@@ -60,6 +60,12 @@ WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1
         ("rustup run stable cargo test", ["rustup run stable cargo test …", "rustup run stable cargo test"]),
         ("rustup run stable env x", ["rustup run stable env x"]),
         ("git push --e=id . HEAD:x", ["git push --e=id . HEAD:x"]),
+        ("gcc-12 -wrapper id a.c", ["gcc-12 -wrapper id a.c"]),
+        ("unset 'DIRSTACK[$(id)]'", ["unset 'DIRSTACK[$(id)]'"]),
+        ("readonly -a 'x=($(id))'", ["readonly -a 'x=($(id))'"]),
+        ("duckdb -c '.shell id'", ["duckdb -c '.shell id'"]),
+        ("mlr -n put 'end { system(\"id\") }'", ["mlr -n put 'end { system(\"id\") }'"]),
+        ("pdflatex --shell-escape x", ["pdflatex --shell-escape x"]),
     ],
 )
 def test_permission_forms_are_ordered_from_wide_to_exact(command: str, forms: list[str]) -> None:
@@ -109,6 +115,10 @@ def test_a_form_covers_whole_words_in_their_order() -> None:
         (("ag",), "ag -i pager", ("ag --pager ./x y", "ag --pag=./x y")),
         (("pylint",), "pylint src", ("pylint --init-hook=id src", "pylint --load-plugins x src")),
         (("pandoc",), "pandoc -f x.md", ("pandoc -F ./x x.md", "pandoc --filter=./x x.md")),
+        (("mypy",), "mypy src", ("mypy --python-executable=./x src", "mypy @options src")),
+        (("diff3",), "diff3 -m a b c", ("diff3 --diff-program=./x a b c", "diff3 --diff-p ./x a b c")),
+        (("go", "build"), "go build ./ld", ("go build -ldflags=-extld=./x", "go build --ldflags x")),
+        (("ugrep",), "ugrep -r x", ("ugrep --filter='*:id' x", "ugrep --pager=./x y")),
         (("sort",), "sort -n x", ("sort -no x y", "sort --compress-prog=sh x")),
     ],
 )
