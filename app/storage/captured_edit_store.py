@@ -98,9 +98,14 @@ class CapturedEditStore:
         turns = self._query_turns("session = ? AND prompt = ? AND agent = ?", (session, prompt, agent))
         return turns[-1] if turns else None
 
-    def turns_to_report(self, agent: str, session: str) -> list[CapturedAgentTurn]:
-        """Return the turns of a session whose proposals have unreported decisions, oldest first."""
-        return self._query_turns(f"session = ? AND agent = ? AND told < ({_LAST_DECISION})", (session, agent))
+    def turns_to_report(self, agent: str, session: str, *, with_stale: bool = False) -> list[CapturedAgentTurn]:
+        """Return the turns of a session whose proposals have unreported decisions, oldest first.
+
+        Args:
+            with_stale: Also return closed turns whose proposals are stale.
+        """
+        also = f" OR closed = 1 AND EXISTS ({_STALE_PROPOSAL})" if with_stale else ""
+        return self._query_turns(f"session = ? AND agent = ? AND (told < ({_LAST_DECISION}){also})", (session, agent))
 
     def turn_of_proposal(self, proposal: str) -> CapturedAgentTurn | None:
         """Return the turn in which a proposal was staged; None if there is none."""
@@ -353,6 +358,7 @@ _FROM_PROPOSAL_OF_TURN = (
     " AND proposals.number = CAST(substr(agent_turns.proposal, 2) AS INTEGER)"
 )
 _LAST_DECISION = f"SELECT coalesce(json_extract(body, '$.last.number'), 0) {_FROM_PROPOSAL_OF_TURN}"
+_STALE_PROPOSAL = f"SELECT 1 {_FROM_PROPOSAL_OF_TURN} AND proposals.state = 'stale'"
 _SELECT_DECIDED = (
     "SELECT 1 FROM proposals WHERE workspace = ? AND number = CAST(substr(?, 2) AS INTEGER)"
     " AND (state != 'pending' OR json_extract(body, '$.last.number') IS NOT NULL)"

@@ -342,6 +342,19 @@ def test_edits_of_two_agents_on_one_file_stack(site: Site) -> None:
     assert (site.workspace / "notes.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
 
 
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_stale_edit_is_reported_once_with_the_next_prompt(name: str, site: Site) -> None:
+    agent, before = Agent(name, site.workspace), site.workspace / "notes.txt"
+    site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
+    before.write_text(LINES.replace("line 03\n", "drei\n"))
+    assert [each["state"] for each in site.proposals()] == ["stale"]
+    assert site.denied(agent, agent.reads("notes.txt")).startswith("Refused"), "only the user opens the gate"
+    told = context(site.hook(agent, agent.asks("well?")))
+    assert "P1 is stale and can't be approved" in told and "propose the change anew" in told
+    assert "decision" not in told and "edits are on disk" not in told
+    assert site.hook(agent, agent.asks("and now?")) == ""
+
+
 def test_another_session_that_repeats_an_edit_is_told_of_the_proposal_that_waits(site: Site) -> None:
     first, second = Agent("claude", site.workspace), Agent("gemini", site.workspace, "another")
     for staged in (False, True):

@@ -27,9 +27,10 @@ def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAg
     with _open_and_close_workspace(root) as runtime:
         parts = [(turn.proposal, *read_decision_report(runtime, turn.proposal, turn.reported)) for turn in turns]
         advice = _continue_advice(runtime, [turn.proposal for turn in turns])
-    words = "\n\n".join(text for _, text, _ in parts)
+    # Without a decision only stale proposals are reported, which the report says what to do about.
+    words = "\n\n".join([text for _, text, _ in parts] + [advice] * any(number for _, _, number in parts))
     reported = tuple((name, number) for name, _, number in parts)
-    return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{advice}", reported=reported)
+    return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}", reported=reported)
 
 
 def add_decisions_to_call_answer(

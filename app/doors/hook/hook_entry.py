@@ -206,7 +206,7 @@ def _add_decision(
         answer = stage_edits_and_wait_for_decision(root, answer, until, claim)
 
     def read_unreported() -> dict[str, CapturedAgentTurn]:
-        turns = door.captured.turns_to_report(call.agent, call.session)
+        turns = door.captured.turns_to_report(call.agent, call.session, with_stale=is_prompt)
         return {turn.proposal: turn for turn in turns if turn.proposal not in dict(answer.reported)}
 
     how = agent.hears_with_call
