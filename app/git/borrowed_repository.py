@@ -155,8 +155,12 @@ class BorrowedRepository:
 
     def copy_index(self) -> Path:
         """Copy the user's index into the temporary repository, for a command that changes it; return the copy."""
+        copy = self.own / "index"
         try:
-            return Path(shutil.copyfile(self._user_repository.folder / "index", self.own / "index"))
+            with suppress(FileNotFoundError):
+                # With the time of the index: git compares the contents of files that were written later.
+                shutil.copy2(self._user_repository.folder / "index", copy)
+            return copy
         except OSError as error:
             raise GitFailed(f"The index cannot be copied to {self.own} ({error.strerror}).") from error
 

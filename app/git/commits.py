@@ -304,10 +304,10 @@ def _read_tracked_diff(borrowed: BorrowedRepository, commit: str, pathspec: Sequ
     options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
     command = ("diff-index", *options, commit) if commit else ("diff-files", *options)
     raw = borrowed.run_query(*command, *pathspec)
-    if raw.count(b"\0") > 2 * MAX_PROPOSAL_FILES:
+    if raw:
         # Files with another time stamp but the same content are listed, too: have git compare their contents.
         index = borrowed.copy_index()
-        borrowed.run_query("update-index", "-q", "--refresh", "--ignore-submodules", index=index)
+        borrowed.run_query("update-index", "-q", "--unmerged", "--ignore-submodules", "--refresh", index=index)
         raw = borrowed.run_query(*command, *pathspec, index=index)
     return raw
 

@@ -218,16 +218,34 @@ def test_too_many_files_are_not_staged(opened: Open, root: Path, monkeypatch: py
         stage_worktree_changes(opened(root), [], "")
 
 
+@pytest.mark.parametrize("margin", [-1, 0])
 @pytest.mark.parametrize("against", ["", "HEAD"])
 def test_files_with_only_another_time_do_not_count(
-    against: str, opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
+    margin: int, against: str, opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Git stores LF for it, so it counts as unchanged although a checkout would write CRLF.
+    (root / "lf.c").write_text("1\n2\n")
+    (root / ".gitattributes").write_text("*.c eol=crlf\n")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Second")
     tracked = git(root, "ls-files").decode().split()
     for name in tracked:
         os.utime(root / name, (1, 1), follow_symlinks=False)
     (root / "a.txt").write_text("changed\n")
     index = (root / ".git/index").read_bytes()
-    monkeypatch.setattr(commits, "MAX_PROPOSAL_FILES", len(tracked) - 1)
+    monkeypatch.setattr(commits, "MAX_PROPOSAL_FILES", len(tracked) + margin)
     proposal, _ = stage_worktree_changes(opened(root), [], against)
     assert [change.path for change in proposal.files] == ["a.txt"]
     assert (root / ".git/index").read_bytes() == index
+
+
+def test_an_unmerged_file_is_compared_with_the_commit(opened: Open, root: Path) -> None:
+    git(root, "checkout", "--quiet", "-b", "side")
+    (root / "gone.txt").write_text("side\n")
+    git(root, "commit", "--quiet", "--all", "--message", "Side")
+    git(root, "checkout", "--quiet", "main")
+    (root / "gone.txt").write_text("main\n")
+    git(root, "commit", "--quiet", "--all", "--message", "Main")
+    subprocess.run(["git", "-C", root, "merge", "--quiet", "side"], check=False, stdout=subprocess.DEVNULL)
+    proposal, _ = stage_worktree_changes(opened(root), [], "HEAD")
+    assert [change.path for change in proposal.files] == ["gone.txt"]
