@@ -194,7 +194,9 @@ def exclude_approved_or_pending_hunks(
     steps = _recorded_steps(store, contents, store.entries_on_paths(paths), paths)
     unsigned = _exclude_steps("signed", changes, steps, overlay)
     if overlay is not None:
-        return ChangesToStage(unsigned.changes, (*unsigned.left_out, *_hunks_in_workspace(changes, overlay)))
+        remaining = tuple(change for change in unsigned.changes if not _is_in_workspace(change, overlay))
+        left_out = (*unsigned.left_out, *_hunks_in_workspace(changes, overlay))
+        return ChangesToStage(remaining or unsigned.changes, left_out)
     paths = {change.path for change in unsigned.changes}
     others = [
         other for other in store.pending_on_paths(paths) if other.on_disk and not is_pending_within(other, paths)
@@ -294,6 +296,14 @@ def _hunks_in_workspace(changes: Sequence[PathChange], overlay: Overlay) -> list
     return excluded + (
         [ExcludedHunks(hunks=pending, why="waiting", proposals=tuple(proposal_ids))] if pending else []
     )
+
+
+def _is_in_workspace(change: PathChange, overlay: Overlay) -> bool:
+    """Return whether the workspace has all hunks of a change, and its mode."""
+    present = _overlay_file(overlay, change.path)
+    if change.before and change.after and change.before.mode != change.after.mode and change.after != present:
+        return False
+    return _count_hunks_present(change, present) == _count_hunks(change.before, change.after)
 
 
 def _overlay_file(overlay: Overlay, path: str) -> FileOrLink | None:

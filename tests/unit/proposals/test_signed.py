@@ -223,6 +223,25 @@ def test_a_staged_commit_leaves_out_signed_and_pending_hunks(bench: Make) -> Non
     ]
 
 
+def test_a_staged_commit_does_not_list_files_whose_changes_are_all_here(bench: Make) -> None:
+    present = {"a": numbered(30, l3="three", l20="20"), "mode": "m\n", "new": "n\n"}
+    site = bench(present | {"b": BEFORE})
+    after = {"a": numbered(30, l3="three"), "b": numbered(30, l9="nine"), "gone": None, "new": "n\n"}
+    before = {"a": BEFORE, "b": BEFORE, "gone": "g\n", "new": None}
+    changes = [
+        PathChange(
+            path,
+            *(None if text is None else FileOrLink(text.encode(), 0o644) for text in (before[path], after[path])),
+        )
+        for path in after
+    ]
+    changes.append(PathChange("mode", FileOrLink(b"", 0o644), FileOrLink(b"m\n", 0o755)))
+    proposal = site.service.stage_changes(changes, ProposalOrigin(kind=OriginKind.REF, ref="x"), "A commit")
+    assert [change.path for change in proposal.files] == ["b", "mode"]
+    assert [hunk.number for hunk in proposal.hunks if has_changed_lines(hunk)] == [1]
+    assert [(one.hunks, one.why) for one in proposal.left_out] == [(4, "there")]
+
+
 def test_hunks_whose_content_was_pruned_are_staged(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a": BEFORE}, store=store)
