@@ -82,6 +82,9 @@ class SignoffApp(TerminalAdaptedApp):
     .-wide Toast { max-width: 32%; }
     .-chat-only Toast { max-width: 50%; }
     .-narrow, .-review-only { ToastRack { margin: 4 0 0 0; } Toast { max-width: 100%; } }
+    /* Below the input of a dialog, and in the five rows above that of the palette, whose list reaches the bottom. */
+    ModalScreen { ToastRack { dock: bottom; } Toast { max-width: 100%; } }
+    CommandPalette { ToastRack { margin: 0; max-height: 5; } Toast { width: 100%; max-width: 100%; } }
     """
 
     def __init__(self, opener: OpenWorkspaceFunction, log: Path, theme: Theme | None = None) -> None:

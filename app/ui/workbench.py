@@ -434,6 +434,11 @@ class Workbench(Screen[None]):
             self.review.require_repaint()
             self.query_one(ChatColumn).require_repaint()
 
+    @on(events.ScreenSuspend)
+    def hide_notifications(self) -> None:
+        """Hide the notifications; Textual shows them on the screen in front, and here again when this one resumes."""
+        self.query("ToastRack").set(display=False)
+
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Select the tab of the focused pane."""
         ancestors = event.widget.ancestors_with_self

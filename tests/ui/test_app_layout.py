@@ -90,6 +90,21 @@ async def test_the_focused_pane_is_marked_tiny_sizes_work_and_notifications_cove
             assert name[name.index("~ greet.py") :] in "\n".join(shown[:4]), size
             run.app.clear_notifications()
             await run.until(lambda: "Something happened" not in run.text, "the end of the notice")
+        # Nor what is written in the palette and in dialogs, which show it in place of the screen beneath.
+        for size in ((60, 20), (120, 40)):
+            await run.pilot.resize_terminal(*size)
+            for command, screen in (("", "CommandPalette"), ("theme", "ThemePickerScreen")):
+                run.app.notify("Something happened that takes some words to say. " * 2, timeout=60)
+                if command:
+                    await run.command(command, screen)
+                else:
+                    await run.screen(screen, "ctrl+p")
+                await run.see("Something happened")
+                await run.write("solar")
+                await run.see("solar")
+                assert run.text.count("Something happened") == 2, run.text
+                run.app.clear_notifications()
+                await run.screen("Workbench", "escape")
 
 
 def widths(run: Running) -> tuple[int, int]:
@@ -230,6 +245,13 @@ async def test_a_small_terminal_shows_the_diff_of_a_single_proposal(tmp_path: Pa
             assert not run.app.workbench.review.approval_pane.queue.items, "one that waits needs no list"
             footer = lines[-1]
             assert not any(name in footer for name in ("y Approve", "n Deny", "r Request")), "they stand in their row"
+        await run.pilot.press("f")
+        await run.see("The review has the whole screen already.")
+        await run.pilot.resize_terminal(40, 15)
+        run.app.workbench.review.view.scroll_to(y=30, animate=False)
+        await run.until(lambda: "○" not in run.text and "line 0" not in run.text, "the hunk is out of sight")
+        await run.ready_to_decide("space")
+        await run.see("line 0", "○")
 
 
 async def test_the_decision_keys_fit_again_after_a_confirmation_is_declined(
