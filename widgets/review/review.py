@@ -894,6 +894,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self.show_notice("No changed line is picked.")
         elif (hunk := self._pending_hunk_at_cursor()) is not None:
             self._toggle_hunks([hunk.id])
+            self.view.cursor.scroll_into_view()
 
     def action_toggle_file(self) -> None:
         """Include or exclude all hunks of the file."""
@@ -967,6 +968,10 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def action_full_screen(self) -> None:
         """Give the review the whole screen, or end that."""
+        has_all = self.screen.has_class("-narrow") and not self.approval_pane.queue.items
+        if has_all and not self.has_class("-full"):
+            self.show_notice("The review has the whole screen already.")
+            return
         self.toggle_class("-full")
         self.redraw_approvals()
         self.post_message(review_messages.FullScreenToggled(self.has_class("-full")))
