@@ -542,15 +542,22 @@ class ProposalTools:
             if status.is_decided or running.stop.is_set() or time.monotonic() - began >= seconds:
                 return status
 
-    def _describe_decisions(self, runtime: OpenWorkspace, name: str, running: RunningToolCall) -> str:
-        """Return a description of the decisions on a proposal, with all feedback.
+    def _describe_decisions(
+        self, runtime: OpenWorkspace, name: str, running: RunningToolCall, *, with_read_feedback: bool = False
+    ) -> str:
+        """Return a description of the decisions on a proposal, with the feedback that the agent has not read.
 
         They are marked as reported once the host has the answer.
+
+        Args:
+            with_read_feedback: Also include the feedback that was reported before.
         """
         turn = runtime.captured_edits.turn_of_proposal(name)
         if turn is not None:
             _take_report_claim(runtime, turn, running)
-        text, number = read_decision_report(runtime, name)
+            turn = runtime.captured_edits.turn_of_proposal(name)
+        reported = 0 if turn is None or with_read_feedback else turn.reported
+        text, number = read_decision_report(runtime, name, reported)
         if turn is not None and number > turn.reported:
 
             def mark_if_sent(is_sent: bool) -> None:
@@ -590,7 +597,7 @@ class ProposalTools:
         if arguments.wait_seconds and not status.is_decided:
             status = self._wait_with_progress(runtime, name, reported, arguments.wait_seconds, running)
         parts = [
-            self._describe_decisions(runtime, name, running),
+            self._describe_decisions(runtime, name, running, with_read_feedback=True),
             format_current_texts_of_written_files(runtime, runtime.service.get(name)),
         ]
         if not status.is_decided:

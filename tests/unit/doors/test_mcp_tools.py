@@ -435,6 +435,17 @@ def test_words_that_the_host_did_not_take_are_given_again(host: Host, root: Path
     again.server.shut_down()
 
 
+def test_words_that_were_read_are_not_given_again_with_later_ones(host: Host, root: Path) -> None:
+    edits = [{"old": f"line {number}\n", "new": f"LINE {number}\n"} for number in (3, 20)]
+    host.call("propose_edit", files=[{"path": "a.txt", "edits": edits}])
+    for hunk, words, other in (("1", "No capitals.", "Why?"), ("2", "Why?", "No capitals.")):
+        assert signoff(root, "deny", "P1", "--hunks", hunk, "-m", words) == 0
+        text, failed = host.edit("a.txt", "line 5\n", "five\n")
+        assert failed and words in text and other not in text
+    text = host.call("proposal_status")[0]
+    assert "No capitals." in text and "Why?" in text, "it is asked for"
+
+
 def test_a_plain_denial_ends_the_turn(host: Host, root: Path) -> None:
     host.edit("a.txt", "line 3\n", "x\n", meta=CODEX)
     assert signoff(root, "deny", "P1") == 0
