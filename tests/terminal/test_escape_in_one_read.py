@@ -47,7 +47,7 @@ def test_without_vim_mode_alt_and_a_letter_stay_one_key(tmp_path: Path, processe
         terminal.wait_for("hello, this is longer than thirty-two characters", without=["^hello"])
 
 
-@pytest.mark.parametrize("keys", ["\x1bxy", "\x1b[y", "\x1bfy", "\x1b:y"])
+@pytest.mark.parametrize("keys", ["\x1bxy", "\x1b[y", "\x1bfy", "\x1b:y", "\x1b[200~\x1b[201~\x1bOSy\x1bOS"])
 def test_characters_after_an_escape_character_decide_nothing(keys: str, tmp_path: Path, processes: Forking) -> None:
     with opened(processes, tmp_path) as terminal:
         stage(terminal)
@@ -57,6 +57,22 @@ def test_characters_after_an_escape_character_decide_nothing(keys: str, tmp_path
         terminal.wait_for("Several keys came at once")
         terminal.settle()
         assert (tmp_path / "workspace/greet.py").read_text() == FILE
+
+
+def test_a_click_in_a_paste_decides_nothing(tmp_path: Path, processes: Forking) -> None:
+    with opened(processes, tmp_path) as terminal:
+        stage(terminal)
+        terminal.settle(1.0)
+        row, line = next(each for each in enumerate(terminal.text.split("\n"), 1) if "y  approve" in each[1])
+        place = f"{line.index('y  approve') + 1};{row}"
+        click = f"\x1b[<0;{place}M\x1b[<0;{place}m"
+        for paste in (f"\x1b[200~\x1b[201~{click}", f"{'x' * 70}{click}"):
+            terminal.type(paste)
+            terminal.settle()
+            assert (tmp_path / "workspace/greet.py").read_text() == FILE
+        terminal.settle(1.0)
+        terminal.type(click)
+        terminal.wait_until(lambda: (tmp_path / "workspace/greet.py").read_text() != FILE, "the click")
 
 
 def test_a_paste_whose_start_mark_is_split_stays_one_paste(tmp_path: Path, processes: Forking) -> None:

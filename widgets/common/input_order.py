@@ -144,13 +144,29 @@ def mark_burst_keys(read_messages: Iterable[Message]) -> list[Message]:
             runs.append(run := [])
     for run in runs:
         for number, (index, key) in enumerate(run if len(run) > 1 else ()):
-            burst_key = (
-                _AltBurstKey(key, key.plain_key) if isinstance(key, AltKey) else BurstKey(key.key, key.character)
-            )
-            messages[index] = burst_key
-            burst_key.time = key.time
+            messages[index] = burst_key = _make_burst_key(key)
             burst_key.is_beyond_limit = number >= _MAX_DELIVERED_CHARACTERS
     return messages
+
+
+def mark_pasted_input(messages: Iterable[Message]) -> list[Message]:
+    """Return the events of a read that may be part of a paste: characters as `BurstKey`, and no mouse button down.
+
+    A pasted text can contain the end mark of a bracketed paste, and after it the sequences of keys and of a click.
+    """
+    return [
+        _make_burst_key(message)
+        if isinstance(message, events.Key) and message.is_printable and not isinstance(message, BurstKey)
+        else message
+        for message in messages
+        if not isinstance(message, events.MouseDown)
+    ]
+
+
+def _make_burst_key(key: events.Key) -> BurstKey:
+    burst_key = _AltBurstKey(key, key.plain_key) if isinstance(key, AltKey) else BurstKey(key.key, key.character)
+    burst_key.time = key.time
+    return burst_key
 
 
 class OrderedInputQueue:

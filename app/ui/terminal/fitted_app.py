@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from math import atan2, cos, hypot, inf
@@ -24,7 +25,7 @@ from textual.timer import Timer, TimerCallback
 from app.text.safe_text import is_plain, strip_unsafe
 from app.ui.terminal.attention import TerminalNotifier
 from app.ui.themes.first_theme import theme_for_colour_system
-from widgets.common.input_order import AltKey, OrderedInputApp, mark_burst_keys
+from widgets.common.input_order import AltKey, BurstKey, OrderedInputApp, mark_burst_keys, mark_pasted_input
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
 Rgb = tuple[int, int, int]
@@ -40,6 +41,10 @@ _GREY_COLOURS = {232 + step: (8 + 10 * step,) * 3 for step in range(24)}
 
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 """Marks of a bracketed paste."""
+_AFTER_PASTE_SECONDS = 0.3
+"""Seconds after a paste in which input decides nothing, because it may be its end."""
+_PASTE_PAUSE_SECONDS = 0.1
+"""Seconds without input after which a paste has ended."""
 _ALT_PATTERN = re.compile(r"\x1b(?:[fb](?=[^\x1b])|O(?=[^A-DFHMP-Sa-djkm-y])|[^\x00-\x1f\x7f\[Ofb])")
 """An escape character and a character that begin no longer sequence.
 
@@ -243,6 +248,10 @@ class TerminalAdaptedApp(OrderedInputApp):
         return filters
 
 
+def _is_beyond_limit(message: Message) -> bool:
+    return isinstance(message, BurstKey) and message.is_beyond_limit
+
+
 def _patch_parser(driver: type[Driver]) -> None:
     """Replace the parser in a driver's module by one that marks keys that were read together, and reads pastes."""
     module: Any = sys.modules[driver.__module__]
@@ -266,6 +275,8 @@ def _patch_parser(driver: type[Driver]) -> None:
             """Parts of the paste that is being read; the last one may end in a part of its end mark."""
             self._unfinished = ""
             """End of the last read that may belong to the next one; Textual's parser has it too."""
+            self._paste_until = 0.0
+            """Until when input may be part of a paste, in monotonic seconds."""
 
         def feed(self, data: str) -> Iterable[Message]:
             """Return the messages of the result of one read; it is empty at the end of the input."""
@@ -273,7 +284,15 @@ def _patch_parser(driver: type[Driver]) -> None:
                 self._end_sequence()
                 data = self._unfinished + data
             self._unfinished = ""
-            return mark_burst_keys(self._split_pastes(data) if data else super().feed(data))
+            in_paste = self._paste is not None
+            messages = mark_burst_keys(self._split_pastes(data) if data else super().feed(data))
+            now = time.monotonic()
+            if in_paste or _PASTE_START in data or _PASTE_END in data or any(map(_is_beyond_limit, messages)):
+                self._paste_until = now + _AFTER_PASTE_SECONDS
+            elif now < self._paste_until:
+                # The rest of a long paste follows without a pause.
+                self._paste_until = max(self._paste_until, now + _PASTE_PAUSE_SECONDS)
+            return mark_pasted_input(messages) if now < self._paste_until else messages
 
         def tick(self) -> Iterable[Message]:
             """Return the keys of a sequence that was not completed in time."""
