@@ -31,12 +31,18 @@ async def limit_body_size(response: httpx2.Response) -> None:
     """
     encodings = [one.strip().lower() for one in response.headers.get("content-encoding", "identity").split(",")]
     compressed = [one for one in encodings if one not in ("", "identity")]
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
     if compressed and (len(compressed) > 1 or compressed[0] not in ("gzip", "x-gzip", "deflate")):
+        if response.status_code >= 300:
+            # The status says more than the body would.
+            await response.stream.aclose()
+            response.stream = httpx2.ByteStream(b"")
+            del response.headers["content-encoding"]
+            return
         raise httpx2.DecodingError(f"it is encoded as {', '.join(compressed)}, which was not asked for")
     if compressed:
         del response.headers["content-encoding"]
     response.encoding = "utf-8"
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _LimitedStream(response.stream, *_choose_limit(response), compressed=bool(compressed))
 
 

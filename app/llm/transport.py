@@ -417,6 +417,9 @@ class Transport:
                 problem.status_code, problem.response.headers, problem.response.text
             )
         causes = list(exception_chain(problem))
+        if cut_error := next((cause for cause in causes if isinstance(cause, httpx2.HTTPStatusError)), None):
+            # The body of the error broke off or is damaged; its status and headers are known.
+            return self._describer.describe_response(cut_error.response.status_code, cut_error.response.headers, "")
         if any(isinstance(cause, httpx2.ConnectTimeout) for cause in causes):
             return self._describer.describe_connect_timeout(self._timeouts.connect)
         if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):

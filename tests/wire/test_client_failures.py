@@ -20,7 +20,7 @@ from app.llm.transport import Timeouts
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, failure_of, response, updates_of
-from tests.wire.replies import STALL, Reply, Turn, document, error, stream
+from tests.wire.replies import CUT, STALL, Reply, Turn, document, error, stream
 from tests.wire.server import WireServer
 
 K = FailureKind
@@ -75,6 +75,25 @@ ERRORS: dict[str, tuple[Any, ...]] = {
     "425": (error(425, "Early"), K.SERVER_ERROR, 6, "Early"),
     "429": (error(429, "Slow down"), K.RATE_LIMITED, 6, "Slow down"),
     "429 empty": (document("", status=429), K.RATE_LIMITED, 6, "rate"),
+    "429 that breaks off": (
+        stream(b'{"error', CUT, status=429),
+        K.RATE_LIMITED,
+        6,
+        "limits the rate of requests (429).",
+    ),
+    "401 that breaks off": (stream(b'{"error', CUT, status=401), K.AUTH, 1, "wants an API key (401)."),
+    "401 in damaged gzip": (
+        document(b"no gzip", status=401, headers={"content-encoding": "gzip"}),
+        K.AUTH,
+        1,
+        "wants an API key (401).",
+    ),
+    "429 in br": (
+        document(b"x", status=429, headers={"content-encoding": "br"}),
+        K.RATE_LIMITED,
+        6,
+        "limits the rate of requests (429).",
+    ),
     "429 quota": (error(429, "You exceeded your current quota", code="insufficient_quota"), K.QUOTA, 1, "plan"),
     "429 credit": (error(429, "Your credit balance is too low"), K.QUOTA, 1, "credit"),
     "400 credit": (error(400, "Your credit balance is too low"), K.QUOTA, 1, "credit"),
