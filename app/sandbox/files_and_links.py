@@ -4,8 +4,10 @@ import ctypes
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -158,6 +160,28 @@ def write_file_or_link(path: Path, content: FileOrLink) -> None:
         set_mode(path, content.mode)
     if content.modified_time:
         os.utime(path, (content.modified_time, content.modified_time), follow_symlinks=False)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy the content of a file; on Linux the copy has the same holes. Raises OSError."""
+    if not sys.platform.startswith("linux"):
+        shutil.copyfile(source, target)
+        return
+    with source.open("rb") as file, target.open("wb") as copy:
+        start = end = 0
+        while True:
+            try:
+                start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                # No data follows; the file may end with a hole.
+                copy.truncate(os.fstat(file.fileno()).st_size)
+                return
+            end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            os.lseek(copy.fileno(), start, os.SEEK_SET)
+            while start < end and (count := os.sendfile(copy.fileno(), file.fileno(), start, end - start)):
+                start += count
 
 
 def stat_or_none(path: Path) -> os.stat_result | None:

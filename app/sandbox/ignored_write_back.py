@@ -8,7 +8,6 @@ are kept in another folder.
 
 import errno
 import os
-import shutil
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -22,6 +21,7 @@ from app.sandbox.captured_changes import IgnoredPathsWriteBackReport, WrittenIgn
 from app.sandbox.files_and_links import (
     FileInUse,
     FileLease,
+    copy_file,
     exchange_files,
     has_same_content,
     rename_without_replacing,
@@ -537,7 +537,7 @@ def _copy_entry(source: Path, target: Path) -> bool:
     elif stat.S_ISREG(facts.st_mode):
         # signoff owns the files of the layer, so it can make files readable that a command has made unreadable.
         source.chmod(facts.st_mode | stat.S_IRUSR)
-        shutil.copyfile(source, target)
+        copy_file(source, target)
     else:
         return False
     target.chmod(stat.S_IMODE(facts.st_mode))

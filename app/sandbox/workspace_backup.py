@@ -34,6 +34,7 @@ from app.sandbox.captured_changes import (
     WrittenIgnoredPath,
 )
 from app.sandbox.files_and_links import (
+    copy_file,
     has_same_content,
     read_file_or_link,
     set_mode,
@@ -176,7 +177,7 @@ class WorkspaceBackup(Struct):
                             raise TooManyFilesToBackUp
                     now[path] = stat_fingerprint((self.root / path).lstat())
                 else:
-                    shutil.copyfile(self.root / path, self.store / str(self._number))
+                    copy_file(self.root / path, self.store / str(self._number))
             elif stat.S_ISLNK(facts.mode):
                 self._names[path] = f">{(self.root / path).readlink()}"
         self.kept, self._pending = now, pending
@@ -379,7 +380,7 @@ class WorkspaceBackup(Struct):
             if place.lstat().st_ino != before.inode:
                 place.unlink()
             place.chmod(0o600)
-        shutil.copyfile(self.store / name, place)
+        copy_file(self.store / name, place)
         set_mode(place, before.mode)
         with suppress(PermissionError):
             # Only the owner of a file may set its mtime.

@@ -118,7 +118,8 @@ async def test_ignored_files_come_without_pipes_and_sockets(root: Path, elsewher
     sandbox = Sandbox(Workspace(root), elsewhere / "runs", own_folders=())
     script = (
         "mkfifo a.sock; mkdir -p build/in; mkfifo build/pipe build/in/pipe; ln -s nowhere build/in/link; "
-        "echo 1 > build/in/file; echo 2 > build/locked; chmod 000 build/in build/locked; echo 3 > reviewed"
+        "truncate -s 8M build/holes; echo 1 > build/in/file; "
+        "echo 2 > build/locked; chmod 000 build/in build/locked; echo 3 > reviewed"
     )
     # Whatever was cut off before is in nobody's way.
     (root / f".signoff-{os.getpid()}-1.tmp").mkdir()
@@ -132,11 +133,13 @@ async def test_ignored_files_come_without_pipes_and_sockets(root: Path, elsewher
     for locked in (build / "in", build / "locked"):
         locked.chmod(0o700)
     assert sorted(path.relative_to(root).as_posix() for path in build.rglob("*")) == [
+        "build/holes",
         "build/in",
         "build/in/file",
         "build/in/link",
         "build/locked",
     ]
+    assert (build / "holes").stat().st_size == 8 << 20 and (build / "holes").stat().st_blocks < 1_000
     assert (build / "in/file").read_text() == "1\n" and (build / "locked").read_text() == "2\n"
     (root / f".signoff-{os.getpid()}-1.tmp").rmdir()
     assert sorted(path.name for path in root.iterdir()) == [".git", ".gitignore", "build"]

@@ -16,9 +16,11 @@ import pytest
 from app.proposals.values.proposal_errors import ProposalError, WorkspaceBusy
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work
+from app.sandbox import workspace_backup
 from app.sandbox.captured_changes import FileOrLink, IgnoredPathsWriteBackReport, PendingFiles
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.enclosed_process import process_limits
+from app.sandbox.files_and_links import copy_file
 from app.sandbox.path_policy import StagingPathPolicy
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.workspace_backup import make_workspace_backup, prune_workspace_backups
@@ -109,14 +111,14 @@ def test_files_of_a_killed_command_are_restored_without_pending_edits(root: Path
 
 
 def fail_copies(monkeypatch: pytest.MonkeyPatch, refused: Callable[[Path, Path], bool]) -> None:
-    copy = shutil.copyfile
+    copy = copy_file
 
     def refuse(source: Path, target: Path) -> None:
         if refused(source, target):
             raise OSError(28, "No space left on device")
         copy(source, target)
 
-    monkeypatch.setattr(shutil, "copyfile", refuse)
+    monkeypatch.setattr(workspace_backup, "copy_file", refuse)
 
 
 async def test_an_incomplete_backup_runs_none_and_is_made_anew(
@@ -245,6 +247,23 @@ async def test_all_file_types_except_sockets_are_restored(root: Path, sandbox: S
         assert (root / "link").readlink() == Path("one") and (root / "b.txt").read_text() == "b\n"
         assert not (root / "socket").exists() and not (root / "new").exists()
     assert sandbox.restore_after_crash() == ""
+
+
+async def test_a_file_with_holes_takes_no_more_room_after_a_command(root: Path, sandbox: Sandbox) -> None:
+    image, data = root / "disk.img", b"start" + bytes(4 << 20) + b"middle" + bytes(3 << 20)
+    with image.open("wb") as file:
+        file.write(b"start")
+        file.seek(4 << 20, os.SEEK_CUR)
+        file.write(b"middle")
+        file.truncate(len(data))
+    blocks = image.stat().st_blocks
+    async with sandbox.open_run({}) as run:
+        await printed(run, "echo x > disk.img")
+    assert image.read_bytes() == data and image.stat().st_blocks <= blocks
+    assert (
+        max(copy.stat().st_blocks for copy in make_workspace_backup(root, root.parent / "runs").store.iterdir())
+        < 1_000
+    )
 
 
 async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user: None, tmp_path: Path) -> None:
