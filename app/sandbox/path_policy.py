@@ -495,7 +495,11 @@ def walk_watched_entries(
                 continue
             if inside or policy.is_ignored(path, is_folder=is_folder):
                 # Bytecode is not skipped: Python would run it in place of the sources that are reviewed.
-                if not policy.is_tracked_or_pending(path) and not is_bytecode(path, is_folder=is_folder):
+                if not (
+                    policy.is_tracked_or_pending(path)
+                    or has_path_at_or_below(policy.git_folders, path)
+                    or is_bytecode(path, is_folder=is_folder)
+                ):
                     ignored.add(path)
                     continue
                 below_ignored = True

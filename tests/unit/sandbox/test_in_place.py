@@ -370,18 +370,23 @@ async def test_gits_objects_are_put_back(
             subprocess.run(["git", *words], cwd=root, check=True)
 
 
-@pytest.mark.parametrize("ignored", ["", ".bare/\n"])
-async def test_a_repository_beside_its_git_file_is_put_back(root: Path, sandbox: Sandbox, ignored: str) -> None:
-    (root / ".git").rename(root / ".bare")
-    (root / ".git").write_text("gitdir: ./.bare\n")
+@pytest.mark.parametrize(
+    ("git_folder", "ignored"), [(".bare", ""), (".bare", ".bare/\n"), ("var/in/.bare", "var/\n")]
+)
+async def test_a_repository_beside_its_git_file_is_put_back(
+    root: Path, sandbox: Sandbox, git_folder: str, ignored: str
+) -> None:
+    (root / git_folder).parent.mkdir(parents=True, exist_ok=True)
+    (root / ".git").rename(root / git_folder)
+    (root / ".git").write_text(f"gitdir: ./{git_folder}\n")
     (root / ".gitignore").write_text(ignored)
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    attack = "echo x > .bare/hooks/post-checkout; git config core.fsmonitor evil; rm .git"
+    attack = f"echo x > {git_folder}/hooks/post-checkout; git config core.fsmonitor evil; rm .git"
     async with sandbox.open_run({}) as run:
         await printed(run, attack)
         found = await run.find_changes()
         assert (found.touched, await run.write_back(found.ignored_paths)) == ((), IgnoredPathsWriteBackReport())
-        assert ".bare: put back as it was, commits are the user's" in found.unsupported
+        assert f"{git_folder}: put back as it was, commits are the user's" in found.unsupported
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     with killed_command(root):
         subprocess.run(["sh", "-c", attack], cwd=root, check=True)
