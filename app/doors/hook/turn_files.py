@@ -1,6 +1,7 @@
 """The files of a workspace with the edits of an agent's turn applied, in memory."""
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from app.doors.hook.call_errors import EditNotStaged
 from app.storage.captured_edit_store import CapturedFileEdit
@@ -41,7 +42,16 @@ class InMemoryCallFiles:
     def write(self, path: str, data: bytes | None) -> None:
         """Set the bytes of a file; None deletes it. Raises EditNotStaged."""
         file = self._find_file(path)
+        if data is not None and file.after is None:
+            self._require_folder(file.path)
         self._edited[file.path] = file._replace(after=data)
+
+    def _require_folder(self, real: str) -> None:
+        """Raise EditNotStaged if a folder above a new file is a file."""
+        for parent in [*PurePosixPath(real).parents][:-1]:
+            known = self._edited.get(f"{parent}") or self._before.get(f"{parent}")
+            if known.after is not None if known else (self._workspace.root / parent).is_file():
+                raise EditNotStaged(f"{real} can't be made: {parent} is a file.")
 
     def _find_file(self, path: str) -> CapturedFileEdit:
         real = self._resolve_path(path)

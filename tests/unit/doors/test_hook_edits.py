@@ -104,12 +104,21 @@ def test_the_bytes(files: Make, tool: str, arguments: dict[str, Any], before: st
         ("Write", {"file_path": "/etc/passwd", "content": ""}, "the workspace in which edits"),
         ("Write", {"file_path": "../f", "content": ""}, "leads out"),
         ("Write", {"file_path": "", "content": ""}, "names no file"),
+        ("Write", {"file_path": "f/a/b", "content": ""}, r"^f/a/b can't be made: f is a file\.$"),
     ],
 )
 def test_refused_edit_says_why(files: Make, tool: str, arguments: dict[str, Any], why: str) -> None:
     made = files({"f": "one\ntwo\n"})
     with pytest.raises(EditNotStaged, match=why):
         TOOLS[tool](made, arguments)
+
+
+def test_a_file_that_is_deleted_makes_room_for_a_folder(files: Make) -> None:
+    made = files({"f": "one\n"})
+    TOOLS["apply_patch"](
+        made, {"command": "*** Begin Patch\n*** Delete File: f\n*** Add File: f/g\n+x\n*** End Patch"}
+    )
+    assert [(file.path, file.after) for file in made.edited_files] == [("f", None), ("f/g", b"x\n")]
 
 
 def test_folders_pipes_and_files_that_are_not_utf8_are_refused(tmp_path: Path, files: Make) -> None:
