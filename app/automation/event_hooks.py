@@ -19,6 +19,7 @@ from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import Proposal
 from app.sandbox.environment import configured_program_environment
 from app.sandbox.process import MARKER_VARIABLE, describe_exit, end_process_tree, run_process
+from app.sandbox.search_path import absolute_search_path
 from app.text.safe_text import escape_unsafe
 
 _MAX_TEXT_CHARACTERS = 20_000
@@ -131,7 +132,13 @@ class HookRunner:
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
-        self._environment = {**configured_program_environment(environment, ""), **kept, _IN_HOOK_VARIABLE: "1"}
+        self._environment = {
+            **configured_program_environment(environment, ""),
+            **kept,
+            _IN_HOOK_VARIABLE: "1",
+            # Hooks run without a layer, and commands write to `.venv/bin`.
+            "PATH": absolute_search_path(environment, root),
+        }
         self._queues: dict[HookTable, _HookQueue] = {}
         self._queues_lock = threading.Lock()
         self._closed = False
