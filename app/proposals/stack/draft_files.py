@@ -101,9 +101,8 @@ class DraftFiles:
             raise EditRefused(f"{path} is a folder, not a file.")
         if (file := self.by_path.get(path)) and file.base:
             raise EditRefused(f"{path} was deleted or renamed by an earlier edit of this step.")
-        raise EditRefused(
-            f"{path} does not exist.", "Use list_files to see what there is, or write_file to create it."
-        )
+        # Other agents read this too, whose tools have other names.
+        raise EditRefused(f"{path} does not exist.", "List the files to see what there is, or write all of it.")
 
     def check_no_link(self, overlay: Overlay, path: str) -> None:
         """Refuse a symbolic link in the overlay or the draft: its content is a path, not text."""

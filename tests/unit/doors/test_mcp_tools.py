@@ -181,6 +181,7 @@ def test_a_refusal_stages_nothing_and_leaves_gate_open(host: Host, user: OpenWor
     for arguments, words in REFUSED:
         text, failed = host.call("propose_edit", **arguments)
         assert failed and words in text and "Traceback" not in text and "build on" not in text
+        assert "list_files" not in text, "signoff's own model has that tool"
         assert user.service.all() == []
     assert host.edit("a.txt", "line 3\n", "three\n")[1] is False
 
