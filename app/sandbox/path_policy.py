@@ -151,6 +151,14 @@ _HOOKS_OR_INCLUDED_FILE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 
+_SETTINGS_THAT_RUN_PROGRAMS = (
+    *(".claude/settings.json", ".claude/settings.local.json", ".mcp.json", ".codex", ".gemini/settings.json"),
+    *(".qwen/settings.json", ".factory/hooks.json", ".factory/settings.json", ".github/hooks", ".opencode/plugin"),
+    *(".opencode/plugins", "opencode.json", ".signoff.toml", ".vscode/settings.json", ".vscode/tasks.json"),
+    *(".envrc", ".exrc", ".nvim.lua", ".nvimrc"),
+)
+"""Paths at the top of a workspace in which agents, editors and shells find hooks and programs to run."""
+
 
 class GitIgnoreRules:
     """git's ignore rules of one workspace; each folder's rules are read once, when they are first needed."""
@@ -225,17 +233,17 @@ class GitIgnoreRules:
     def is_tracked(self, path: str) -> bool:
         """Return whether git tracks the path, or anything below it.
 
-        Hooks and configuration of git count as tracked, because git runs them and what they name.
+        Hooks and configuration of git, agents and editors count as tracked, because these run what is named there.
         """
         return (
             has_path_at_or_below(self._tracked_paths, path)
-            or has_path_at_or_below(self._hooks_and_configs, path)
-            or any(path.startswith(f"{each}/") for each in self._hooks_and_configs)
+            or has_path_at_or_below(self._never_ignored_paths, path)
+            or any(path.startswith(f"{each}/") for each in self._never_ignored_paths)
         )
 
     @cached_property
-    def _hooks_and_configs(self) -> list[str]:
-        return _find_hooks_and_included_files(self._root)
+    def _never_ignored_paths(self) -> list[str]:
+        return sorted((*_SETTINGS_THAT_RUN_PROGRAMS, *_find_hooks_and_included_files(self._root)))
 
     @cached_property
     def _tracked_paths(self) -> list[str]:

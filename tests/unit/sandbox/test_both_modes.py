@@ -67,7 +67,7 @@ async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path,
     for folder in (root, root / "sub"):
         folder.mkdir(exist_ok=True)
         subprocess.run(["git", "init", "--quiet", folder], check=True)
-    (root / ".gitignore").write_text("*.cfg\n.husky/_\nbuild\n")
+    (root / ".gitignore").write_text("*.cfg\n.husky/_\nbuild\n.claude\n")
     (root / "large").mkdir()
     (root / "large/.gitignore").write_text(f"*\n{'#' * (1 << 20)}\n!*\n")
     (root / "sub/.gitignore").write_text("*.o\n")
@@ -77,11 +77,22 @@ async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path,
         config.write("[core]\n\thooksPath = .husky/_ ; husky's\n[include] path = ../build/git.cfg\n")
     sandbox = await sandbox_of(root, way)
     async with sandbox.open_run({}) as run:
-        command = "mkdir -p build .husky/_ sub/build; echo x | tee a.cfg build/a build/git.cfg sub/a.cfg sub/build/a"
-        await printed(run, f"{command} sub/a.o sub/forced.o large/a .husky/_/pre-commit")
+        command = "mkdir -p build .husky/_ sub/build .claude; echo x | tee a.cfg build/a build/git.cfg sub/a.cfg"
+        others = (
+            "sub/build/a sub/a.o sub/forced.o large/a .husky/_/pre-commit .claude/settings.local.json .claude/log"
+        )
+        await printed(run, f"{command} {others}")
         found = await run.find_changes()
         assert [each.path for each in found.touched] == [
-            *(".husky/_/pre-commit", "build/git.cfg", "large/a", "sub/a.cfg", "sub/build/a", "sub/forced.o"),
+            *(
+                ".claude/settings.local.json",
+                ".husky/_/pre-commit",
+                "build/git.cfg",
+                "large/a",
+                "sub/a.cfg",
+                "sub/build/a",
+                "sub/forced.o",
+            ),
         ]
 
 
