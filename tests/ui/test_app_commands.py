@@ -43,7 +43,7 @@ async def test_commands_name_why_they_cannot_run_and_gate_sets_the_policy(tmp_pa
             ("fork", "", "There is nothing in this session to fork yet."),
             ("from", "one two three", "Write /from "),
             ("export", "~nobody-here/such.md", "~nobody-here/such.md is in no user's home folder"),
-            ("export", "none/such.md", "such.md cannot be written: No such file or directory."),
+            ("export", "", "There is nothing in this session to export yet."),
         ):
             with pytest.raises(BadArgument, match=said):
                 await run.app.controllers.commands.run(command, argument)
@@ -177,6 +177,8 @@ async def test_continue_retries_and_export_never_overwrites_a_file(
         await run.command("export notes.md")
         await run.see("exists", "already")
         assert target.read_text() == "mine"
+        with pytest.raises(BadArgument, match=r"such\.md cannot be written: No such file or directory\."):
+            await run.app.controllers.commands.run("export", "none/such.md")
         # A full disk leaves no part of it behind.
         open_file = Path.open
 

@@ -65,12 +65,13 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
             number = max(number, next_hunk_number([rebased]))
         except RebaseConflict as conflict:
             reasons.append(conflict.reason)
-            rebased = change.model_copy(update={"conflicts": conflict.conflicts})
+            stacked_on = overlay.pending_proposals_at(change.old_path or change.path)
+            rebased = change.model_copy(update={"conflicts": conflict.conflicts, "stacked_on": stacked_on})
         changes.append(rebased)
     if reasons:
         # Keep the last good base and result: the review still shows them.
         kept = [
-            old if new.conflicts == old.conflicts else old.model_copy(update={"conflicts": new.conflicts})
+            old.model_copy(update={"conflicts": new.conflicts, "stacked_on": new.stacked_on})
             for old, new in zip(proposal.files, changes, strict=True)
         ]
         if proposal.state is not ProposalState.STALE or proposal.reason != reasons[0] or kept != list(proposal.files):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Hunk, MatchLevel, Proposal
-from app.proposals.values.pending_paths import abbreviate_proposal_ids
+from app.proposals.values.pending_paths import abbreviate_proposal_ids, has_undecided_part
 
 if TYPE_CHECKING:
     from app.text.deceiving_text import DeceptiveTextFindings
@@ -62,7 +62,7 @@ def describe_file_facts(change: FileChange) -> Iterator[str]:
         yield "A new, empty file."
     if change.edited:
         yield "You changed the proposed text."
-    if change.stacked_on:
+    if change.stacked_on and has_undecided_part(change):
         yield f"Builds on {abbreviate_proposal_ids(change.stacked_on)}, still pending."
     yield from change.notes
     yield from change.mentions

@@ -397,6 +397,8 @@ class SlashCommandRunner:
         session, runtime = self._session.require_session(), self._runtime
         folder = runtime.workspace.root
         target = slash_commands.parse_output_path(argument, folder) or folder / f"signoff-{session.id}.md"
+        if not session.log.events:
+            raise BadArgument("There is nothing in this session to export yet.")
         target = await asyncio.to_thread(_find_free_path, target) if not argument else target
 
         def write() -> None:

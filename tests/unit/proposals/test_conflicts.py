@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEdit
 from app.proposals.text.document import Document
+from app.proposals.text.file_warnings import describe_file_facts
 from app.proposals.values.models import FileOperation, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import ChangedSinceShown, InvalidUserEdit, StaleProposal
@@ -215,7 +216,13 @@ def test_proposal_stacked_on_a_denied_one_is_resolved_against_the_disk(bench: Ma
     site = bench({"a.txt": numbered(9)})
     site.edit("a.txt", ("line 2\n", "two\n"))
     site.edit("a.txt", ("two\n", "the second\n"))
+    site.edit("a.txt", ("line 5\n", "five\n"))
+    assert "Builds on P1, P2, still pending." in describe_file_facts(site.service.get("P3").files[0])
+    site.service.deny("P3")
     site.service.deny("P1")
+    assert not [*describe_file_facts(site.service.get("P3").files[0])], "it is decided"
+    stale = site.service.get("P2")
+    assert stale.state is ProposalState.STALE and stale.files[0].stacked_on == ()
     conflict = site.service.load_file_conflict("P2")
     assert conflict.labels.disk == "on disk now"
     saved = resolve_and_approve(site, conflict, PROPOSED)
