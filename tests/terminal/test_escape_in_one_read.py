@@ -75,9 +75,10 @@ def test_a_click_in_a_paste_decides_nothing(tmp_path: Path, processes: Forking) 
         terminal.wait_until(lambda: (tmp_path / "workspace/greet.py").read_text() != FILE, "the click")
 
 
-def test_a_paste_whose_start_mark_is_split_stays_one_paste(tmp_path: Path, processes: Forking) -> None:
+@pytest.mark.parametrize("pause", [0.02, 0.3])
+def test_a_paste_whose_start_mark_is_split_stays_one_paste(pause: float, tmp_path: Path, processes: Forking) -> None:
     with opened(processes, tmp_path) as terminal:
         for part in ("\x1b[20", "0~a \x1b[31mred text that is longer than the longest sequence, y", "\x1b[201~ end"):
             terminal.type(part)
-            terminal.settle(0.02)
+            terminal.settle(pause)
         terminal.wait_for("a [31mred text that is longer than the longest sequence, y end")

@@ -53,6 +53,8 @@ after it, for Alt and an arrow.
 """
 _UNFINISHED_PATTERN = re.compile(r"\x1b(?:O|\[(?:2(?:00?)?)?)?\Z")
 """End of a read that may be the beginning of a start mark or of Alt and a character."""
+_MARK_SECONDS = 1.0
+"""More seconds to wait for the rest of a start mark: a paste without it would be typed, and its lines sent."""
 
 _MIN_CHROMA = 0.04
 """Oklab chroma below which a colour looks grey."""
@@ -328,6 +330,8 @@ def _patch_parser(driver: type[Driver]) -> None:
                 yield from super().feed(data[position:])
             unfinished = _UNFINISHED_PATTERN.search(data, position)
             self._unfinished = unfinished[0] if unfinished else ""
+            if self._unfinished.startswith("\x1b[2") and self._timeout_time is not None:
+                self._timeout_time += _MARK_SECONDS
 
         def _end_sequence(self) -> list[Message]:
             """Return the keys of a sequence that is not complete, and wait no longer for the rest of it."""
