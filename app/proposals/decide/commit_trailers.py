@@ -20,6 +20,8 @@ from app.sandbox.search_path import find_program_outside
 
 _LINE_WIDTH = 72
 """Maximum characters of a line of a commit message."""
+_MAX_ERROR_CHARACTERS = 240
+"""Maximum characters of git's error in a message."""
 _GIT_TIMEOUT_SECONDS = 60.0
 """Timeout of git, including the hooks of the repository."""
 
@@ -133,8 +135,10 @@ def _git(root: Path, *arguments: str) -> str:
     output = result.stdout.decode("utf-8", "surrogateescape")
     if result.returncode:
         message = result.stderr.decode("utf-8", "replace").strip() or output.strip()
-        first = message.splitlines()[0] if message else f"exit code {result.returncode}"
-        raise CommitFailed(f"Git did not commit ({first}); the files are written, commit them yourself.")
+        # Git continues some sentences on the next line.
+        why = textwrap.shorten(message.partition("\nhint:")[0], _MAX_ERROR_CHARACTERS, placeholder=" …")
+        why = why or f"exit code {result.returncode}"
+        raise CommitFailed(f"Git did not commit ({why}); the files are written, commit them yourself.")
     return output
 
 

@@ -388,6 +388,12 @@ def test_a_commit_that_git_refuses_is_one_line(bench: Make) -> None:
         commit_proposal(site.root, site.service.get(proposal.id))
     assert "\n" not in str(caught.value)
     done = site.service.get(proposal.id)
+    repository(site)
+    git(site.root, "sparse-checkout", "set", "sub")
+    outside = site.service.approve(site.write(**{"other/z": "z\n"}).id).proposal
+    # Git's sentence begins on an earlier line.
+    with pytest.raises(CommitFailed, match="outside of your sparse-checkout definition"):
+        commit_proposal(site.root, outside)
     many = tuple(done.files[0].model_copy(update={"path": "x" * 100_000 + str(n)}) for n in range(40))
     with pytest.raises(CommitFailed, match=r"can't be run \(Argument list too long\)"):
         commit_proposal(site.root, done.model_copy(update={"files": many}))
