@@ -333,11 +333,16 @@ def _check_resulting_tree(
     """
     removed = {step.path for step in transitions if step.after is None}
     written = {step.path for step in transitions if step.after}
+    existing = {step.path for step in transitions if step.before}
     names: dict[str, str] = {}
     listings: Listings = {}
     for path in sorted(written):
         other = names.setdefault(fold_case_and_unicode_form(path), path)
-        if other != path and not names_were_there:
+        if other == path or names_were_there:
+            continue
+        if any(
+            each not in existing or find_case_or_unicode_clash(filesystem, each, listings) for each in (path, other)
+        ):
             raise _Unfit(f"{path} and {other} differ only by case or Unicode form; some disks can't hold both")
     for step in transitions:
         if step.after is None or step.before is not None:

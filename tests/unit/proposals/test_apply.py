@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from app.proposals.files import filesystem
 from app.proposals.files.filesystem import PosixFilesystem, exchange_names, move_to_free_name
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import check_record_and_add_identities
 from app.proposals.journal.journal import PathTransition, plan_journal_record
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileOperation, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
@@ -160,6 +162,11 @@ def test_names_that_differ_by_case(bench: Make) -> None:
         site.service.approve(both.id)
     assert site.tree() == before
     site.put(**{"Two.me": "one\n", "two.me": "two\n"})
+    draft = site.service.new_draft("session")
+    draft.edit("Two.me", [TextReplacement("one", "1")])
+    draft.edit("two.me", [TextReplacement("two", "2")])
+    site.service.approve(site.service.stage(draft, "Both of them").id)
+    assert (site.read("Two.me"), site.read("two.me")) == (b"1\n", b"2\n")
     before = site.tree()
     draft = site.service.new_draft("session")
     draft.delete("Two.me")
@@ -261,6 +268,8 @@ def test_a_system_without_ctypes_known_free_space_and_folder_flushes_is_written(
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         flush(descriptor)
 
+    # Without its cache, which would keep what it finds here for later tests.
+    monkeypatch.setattr(filesystem, "_renameat2", filesystem._renameat2.__wrapped__)
     monkeypatch.setitem(sys.modules, "ctypes", None)
     # As it is first imported.
     monkeypatch.delitem(sys.modules, "app.proposals.files.filesystem")
