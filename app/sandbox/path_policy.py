@@ -65,8 +65,9 @@ def _read_index_paths(file: Path, sha256: bool) -> list[bytes]:
     while end + 8 <= len(data) - digest:
         extension, size = data[end : end + 4], int.from_bytes(data[end + 4 : end + 8], "big")
         if extension == b"link" and any(shared := data[end + 8 : end + 8 + digest]):
-            # An entry that replaces a shared one has no name.
-            return [*filter(None, names), *_read_index_paths(file.with_name(f"sharedindex.{shared.hex()}"), sha256)]
+            # An entry that replaces a shared one has no name. A shared index shares no other one.
+            data, _ = read_regular_file(file.with_name(f"sharedindex.{shared.hex()}"), _MAX_INDEX_BYTES)
+            return [*filter(None, names), *_parse_index_paths(data, sha256)[0]]
         end += 8 + size
     return names
 

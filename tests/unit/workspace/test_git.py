@@ -81,8 +81,12 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None
 
 def test_a_split_index_tracks_what_it_shares_and_an_invalid_one_nothing(cloned: Path) -> None:
     git(cloned, "update-index", "--split-index")
-    assert list((cloned / ".git").glob("sharedindex.*"))
+    (shared,) = (cloned / ".git").glob("sharedindex.*")
     assert tracked_paths(cloned) == ["sub/a"]
+    content = shared.read_bytes()
+    shared.write_bytes((cloned / ".git/index").read_bytes())
+    assert not any(tracked_paths(cloned)), "it names itself"
+    shared.write_bytes(content)
     git(cloned, "update-index", "--no-split-index")
     assert tracked_paths(cloned) == ["sub/a"]
     index = cloned / ".git/index"
