@@ -135,8 +135,9 @@ def _git(root: Path, *arguments: str) -> str:
     output = result.stdout.decode("utf-8", "surrogateescape")
     if result.returncode:
         message = result.stderr.decode("utf-8", "replace").strip() or output.strip()
-        # Git continues some sentences on the next line.
-        why = textwrap.shorten(message.partition("\nhint:")[0], _MAX_ERROR_CHARACTERS, placeholder=" …")
+        # Git continues some sentences on the next line; advice follows in the next paragraph or after `hint:`.
+        sentence = message.partition("\n\n")[0].partition("\nhint:")[0]
+        why = textwrap.shorten(sentence, _MAX_ERROR_CHARACTERS, placeholder=" …")
         why = why or f"exit code {result.returncode}"
         raise CommitFailed(f"Git did not commit ({why}); the files are written, commit them yourself.")
     return output

@@ -394,6 +394,9 @@ def test_a_commit_that_git_refuses_is_one_line(bench: Make) -> None:
     # Git's sentence begins on an earlier line.
     with pytest.raises(CommitFailed, match="outside of your sparse-checkout definition"):
         commit_proposal(site.root, outside)
+    (site.root / ".git/index.lock").touch()
+    with pytest.raises(CommitFailed, match=r"\.lock': File exists\.\); the files are written"):
+        commit_proposal(site.root, done)
     many = tuple(done.files[0].model_copy(update={"path": "x" * 100_000 + str(n)}) for n in range(40))
     with pytest.raises(CommitFailed, match=r"can't be run \(Argument list too long\)"):
         commit_proposal(site.root, done.model_copy(update={"files": many}))
