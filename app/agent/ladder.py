@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from app.conversation.events import InterventionKind, LimitName
+from app.text.quantities import format_count
 
 NO_PROGRESS_REPEATS = 3
 """The model is warned after this many identical calls in a turn."""
@@ -206,7 +207,7 @@ def _after_closing(state: LadderInputs) -> EndTurn:
         return EndTurn("staged", message)
     reason = _NO_PROGRESS_MESSAGE
     if limit == "steps":
-        reason = _STEP_LIMIT_MESSAGE.format(steps=state.step_limit)
+        reason = _STEP_LIMIT_MESSAGE.format(steps=format_count(state.step_limit, "step"))
     elif limit is not None:
         reason = state.limit_message or _LIMIT_MESSAGE.format(limit=limit)
     if called_tools:
@@ -273,7 +274,7 @@ _CUT_TWICE_MESSAGES = {
 _CALLED_TOOLS_MESSAGE = "The model called tools although it was told to stop; they did not run."
 _NO_PROGRESS_MESSAGE = "The turn was ended because it made no progress."
 _STEP_LIMIT_MESSAGE = (
-    "The turn has used its {steps} steps. Go on in a new turn, or raise max_steps (signoff run: --max-steps)."
+    "The turn has used its {steps}. Go on in a new turn, or raise max_steps (signoff run: --max-steps)."
 )
 _LIMIT_MESSAGE = "The {limit} limit of the session is reached."
 _UNREAD_MESSAGE = "The model was stopped: {unread:,} lines wait for you to read."

@@ -220,6 +220,7 @@ def test_a_response_cut_twice_names_the_reason(finish: str | None, words: str) -
     ("closing", "words"),
     [
         (state(closed_by="steps", step_limit=7), "7 steps"),
+        (state(closed_by="steps", step_limit=1), "its 1 step. Go on"),
         (state(closed_by="time", limit="time", limit_message="The time limit of 9s is reached."), "limit of 9s"),
         (state(closed_by="cost"), "cost limit"),
         (state(), "no progress"),
