@@ -358,6 +358,11 @@ class PosixFilesystem:
         with _ParentFolder(self, f"{folder}/." if folder else ".") as at:
             return os.access(".", os.W_OK | os.X_OK, dir_fd=at.folder)
 
+    def is_mounted_read_only(self, folder: str) -> bool:
+        """Return whether the file system of the folder is mounted read-only."""
+        with _ParentFolder(self, f"{folder}/." if folder else ".") as at:
+            return bool(os.statvfs(at.folder).f_flag & os.ST_RDONLY)
+
     def close(self) -> None:
         """Close open folders; no operation may be under way."""
         with self._lock:

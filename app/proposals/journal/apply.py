@@ -291,6 +291,8 @@ def check_record_and_add_identities(
         for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
             if not filesystem.is_writable(folder):
                 where = f"the folder {folder}" if folder else "the workspace's folder"
+                if filesystem.is_mounted_read_only(folder):
+                    raise _Unfit(f"{where} can't be written: its file system is mounted read-only")
                 raise _Unfit(f"{where} can't be written; change its permissions first")
         needed = sum(len(contents.get(step.after)) for step in transitions if step.after) + _SPARE_BYTES
         if needed > (free := filesystem.free_bytes()):

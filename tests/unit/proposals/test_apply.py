@@ -391,7 +391,11 @@ def test_a_read_only_folder_is_noticed_before_any_write(bench: Make, monkeypatch
     site = bench({"a.txt": "one\n", "sub/b.txt": "one\n"})
     before = site.tree()
     proposal = site.write(**{"a.txt": "two\n", "sub/b.txt": "two\n"})
-    with pytest.raises(ApplyFailed, match="the folder sub can't be written"):
+    with pytest.raises(ApplyFailed, match="the folder sub can't be written; change its permissions first"):
+        site.service.approve(proposal.id)
+    read_only = os.statvfs_result((4096, 4096, *(0,) * 6, os.ST_RDONLY, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: read_only)
+    with pytest.raises(ApplyFailed, match="the folder sub can't be written: its file system is mounted read-only"):
         site.service.approve(proposal.id)
     assert site.tree() == before and site.store.journal_records() == []
 
