@@ -22,7 +22,7 @@ from app.conversation.events import (
 )
 
 
-class UnansweredDenials:
+class UnansweredFeedback:
     """Fold over the denied proposals whose feedback the model has not answered yet."""
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ class LastStepKind(StrEnum):
     """No output because the context was full (`length` without output)."""
 
 
-class LadderInputs(Struct, frozen=True):
+class NextActionInputs(Struct, frozen=True):
     """The facts about the turn from which `choose_action` chooses the next action."""
 
     last: LastStepKind = LastStepKind.USER
@@ -141,7 +141,7 @@ class LadderDecision(Struct, frozen=True):
     action: LadderAction
 
 
-def choose_action(state: LadderInputs) -> LadderDecision:
+def choose_action(state: NextActionInputs) -> LadderDecision:
     """Return the next action of a turn, and the rung that chose it; a pure function of the state."""
     if (move := _control_flow(state)) is not None:
         return move
@@ -156,7 +156,7 @@ def choose_action(state: LadderInputs) -> LadderDecision:
     )
 
 
-def _control_flow(state: LadderInputs) -> LadderDecision | None:
+def _control_flow(state: NextActionInputs) -> LadderDecision | None:
     if state.aborted:
         return LadderDecision(LadderRung.USER_STOP, EndTurn("aborted"))
     if state.question_open:
@@ -169,7 +169,7 @@ def _control_flow(state: LadderInputs) -> LadderDecision | None:
     return None
 
 
-def _within_limits(state: LadderInputs, move: LadderDecision) -> LadderDecision:
+def _within_limits(state: NextActionInputs, move: LadderDecision) -> LadderDecision:
     """Return `move`, or the end of the turn if `move` sends a request that a cost or time limit forbids."""
     if state.limit is None or not isinstance(move.action, SendRequest | CompactContext):
         return move
@@ -180,7 +180,7 @@ def _within_limits(state: LadderInputs, move: LadderDecision) -> LadderDecision:
     return LadderDecision(LadderRung.SPENDING_LIMIT, SendClosingRequest(kind))
 
 
-def _on_full_context(state: LadderInputs) -> LadderAction:
+def _on_full_context(state: NextActionInputs) -> LadderAction:
     if not state.compacted:
         return CompactContext()
     if state.failure_message:
@@ -188,7 +188,7 @@ def _on_full_context(state: LadderInputs) -> LadderAction:
     return EndTurn("failed", _STILL_FULL_MESSAGE)
 
 
-def _after_closing(state: LadderInputs) -> EndTurn:
+def _after_closing(state: NextActionInputs) -> EndTurn:
     """Return the end of the turn; a turn has only one closing request."""
     limit = state.closed_by
     # With tool choice "none", an endpoint may report a tool call as an error: the call did not run.
@@ -215,13 +215,13 @@ def _after_closing(state: LadderInputs) -> EndTurn:
     return EndTurn("failed", message, limit) if failed else EndTurn("answer", reason, limit)
 
 
-def _after_failure(state: LadderInputs) -> LadderAction:
+def _after_failure(state: NextActionInputs) -> LadderAction:
     if state.failure == "tool_use_failed" and state.truncated_nudges < NUDGES:
         return SendRequest(InterventionKind.TRUNCATED)
     return EndTurn("failed", state.failure_message)
 
 
-def _after_response(state: LadderInputs) -> LadderAction:
+def _after_response(state: NextActionInputs) -> LadderAction:
     action: LadderAction = SendRequest()
     match state.last:
         case LastStepKind.CALLS:
@@ -244,7 +244,7 @@ def _after_response(state: LadderInputs) -> LadderAction:
     return action
 
 
-def _check_request(state: LadderInputs, move: LadderDecision, request: SendRequest) -> LadderDecision:
+def _check_request(state: NextActionInputs, move: LadderDecision, request: SendRequest) -> LadderDecision:
     """Return `move`, or another decision if the step limit, missing progress or a full context forbids a request."""
     if state.steps >= state.step_limit:
         return LadderDecision(LadderRung.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))

@@ -15,7 +15,7 @@ from app.agent.ladder import (
     CompactContext,
     EndTurn,
     LadderDecision,
-    LadderInputs,
+    NextActionInputs,
     RunCalls,
     SendClosingRequest,
     SendRequest,
@@ -40,7 +40,7 @@ _MAX_NAME_CHARACTERS = 40
 """Maximum number of characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
 
 
-def make_ladder_move_event(state: LadderInputs, move: LadderDecision) -> LadderMove:
+def make_ladder_move_event(state: NextActionInputs, move: LadderDecision) -> LadderMove:
     """Return the log event that records a decision of the ladder and the state on which it is based."""
     match move.action:
         case EndTurn(stopped=stopped):

@@ -30,7 +30,7 @@ from app.agent.limits import CostAndTimeMeter, TurnBudget
 from app.agent.ports import ModelPort, TurnSettings
 from app.agent.request_payload import RequestFactory, RequestPayloadBuilder
 from app.agent.trace import make_ladder_move_event
-from app.agent.turn_state import TurnState, make_ladder_inputs
+from app.agent.turn_state import TurnState, make_next_action_inputs
 from app.agent.updates import (
     CallStreamed,
     ChatTemplateCheckFinished,
@@ -147,7 +147,7 @@ class Turn:
         while True:
             # Tool calls cost nothing: they may run if the closing request is still affordable after them.
             reached = budget.find_reached_limit(before_request=self._state.last is not LastStepKind.CALLS)
-            state = make_ladder_inputs(
+            state = make_next_action_inputs(
                 self._state,
                 self._gate,
                 step_limit=self._settings().max_steps,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from app.agent.gate import ToolCallGate
 from app.agent.interventions import TurnProgress
-from app.agent.ladder import LadderInputs, LastStepKind
+from app.agent.ladder import LastStepKind, NextActionInputs
 from app.agent.limits import ReachedLimit
 from app.conversation.events import (
     Answer,
@@ -217,7 +217,7 @@ def find_open_question(events: Iterable[Event]) -> Question | None:
     return state.question
 
 
-def make_ladder_inputs(
+def make_next_action_inputs(
     turn: TurnState,
     gate: ToolCallGate,
     *,
@@ -226,7 +226,7 @@ def make_ladder_inputs(
     room_needed: bool = False,
     compaction_tried: bool = False,
     limit: ReachedLimit | None = None,
-) -> LadderInputs:
+) -> NextActionInputs:
     """Return the inputs of the ladder.
 
     Args:
@@ -234,7 +234,7 @@ def make_ladder_inputs(
             that).
         limit: the cost or time limit that allows no further request.
     """
-    return LadderInputs(
+    return NextActionInputs(
         last=turn.last,
         aborted=aborted,
         question_open=bool(turn.open_questions),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from app.agent.gate import UnansweredDenials
+from app.agent.gate import UnansweredFeedback
 from app.agent.ports import TurnClaim
 from app.agent.turn import Cause, Turn
 from app.agent.turn_state import TurnState
@@ -112,7 +112,7 @@ class TurnRunner:
         self._on_claimed = on_claimed
         self.state = log.attach(TurnState())
         """The running turn, or the last one."""
-        self.feedback = log.attach(UnansweredDenials())
+        self.feedback = log.attach(UnansweredFeedback())
         """The denials whose feedback no request has contained yet."""
         self._queue = log.attach(MessageQueue())
         self._opening_event_id = log.last_id

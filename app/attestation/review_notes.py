@@ -191,7 +191,7 @@ _HOOK_TEXT = f"\n# Note and sign what was reviewed of this commit.\n{_HOOK_COMMA
 _MAX_GIT_FILE_BYTES = 1 << 20
 
 
-class GitSetupFileChange(Struct, frozen=True):
+class GitConfigOrHookChange(Struct, frozen=True):
     """A change of git's configuration or a hook."""
 
     path: Path
@@ -228,7 +228,7 @@ class GitNotesInstaller:
         hooks = borrowed.top / Path(folder).expanduser() if folder else common_dir / "hooks"
         self._hook = hooks / "post-commit"
 
-    def missing_changes(self) -> list[GitSetupFileChange]:
+    def missing_changes(self) -> list[GitConfigOrHookChange]:
         """Return the files before and after the setup; empty if nothing is missing.
 
         Raises:
@@ -240,7 +240,7 @@ class GitNotesInstaller:
             copy.write_text(before, encoding="utf-8", errors="surrogateescape")
             self._write_settings(copy)
             after = _read_text(copy)
-        found = [GitSetupFileChange(self._config, before, after)] if after != before else []
+        found = [GitConfigOrHookChange(self._config, before, after)] if after != before else []
         hook = _read_text(self._hook)
         if _HOOK_COMMAND not in hook:
             if hook and not hook.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env sh", "#!/usr/bin/env bash")):
@@ -250,7 +250,7 @@ class GitNotesInstaller:
             # At the beginning, because the user's hook may end with `exit` or `exec`.
             first, _, rest = hook.partition("\n")
             text = f"{first or '#!/bin/sh'}\n{_HOOK_TEXT}{rest}"
-            found.append(GitSetupFileChange(self._hook, hook, text))
+            found.append(GitConfigOrHookChange(self._hook, hook, text))
         return found
 
     def write_changes(self) -> None:

@@ -331,7 +331,7 @@ class HeadlessRunDocument(JsonDocument):
     """MCP servers that failed or were still starting at the end."""
 
 
-class SessionJson(JsonDocument):
+class ListedSessionJson(JsonDocument):
     """A session in the list of `signoff sessions --json`."""
 
     id: str
@@ -379,7 +379,7 @@ class SearchHitJson(JsonDocument):
     text: str
 
 
-class CommandCallerJson(JsonDocument):
+class CallingProcessJson(JsonDocument):
     """How a command was called, as far as its process could find out."""
 
     stdin_is_terminal: bool
@@ -409,7 +409,7 @@ class LoggedDecisionJson(JsonDocument):
     """The paths of the decision."""
     origin: ProposalOriginJson | None
     """null for decisions of earlier versions."""
-    caller: CommandCallerJson | None
+    caller: CallingProcessJson | None
     """How the deciding command was called; null for the app, and for decisions of earlier versions."""
     recipe: CommandRecipeJson | None
     """The command that made the whole proposal; null if no single command did, and for earlier versions."""

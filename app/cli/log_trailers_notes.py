@@ -8,7 +8,7 @@ from pathlib import Path
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
 from app.cli.json_documents import (
     BrokenRecordEntryJson,
-    CommandCallerJson,
+    CallingProcessJson,
     CommandRecipeJson,
     FileChangedSinceApprovalJson,
     GitNotesDocument,
@@ -88,7 +88,7 @@ def _make_decision_json(one: RecordedDecisionOrEdit) -> LoggedDecisionJson:
         words_lost=one.words_lost,
         files=list(one.files),
         origin=ProposalOriginJson.model_validate(one.origin) if one.origin else None,
-        caller=CommandCallerJson.model_validate(caller) if caller else None,
+        caller=CallingProcessJson.model_validate(caller) if caller else None,
         recipe=CommandRecipeJson.model_validate(one.entry.recipe) if one.entry and one.entry.recipe else None,
         ignored=[WrittenIgnoredFilesJson.model_validate(path) for path in one.entry.ignored] if one.entry else [],
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.command_output import CommandError, ExitCode, print_json, print_line, print_text
-from app.cli.json_documents import ImportRepairJson, SearchHitJson, SessionImportDocument, SessionJson
+from app.cli.json_documents import ImportRepairJson, ListedSessionJson, SearchHitJson, SessionImportDocument
 from app.conversation.events import (
     AssistantMessage,
     Event,
@@ -85,7 +85,7 @@ def print_or_prune_sessions(runtime: OpenWorkspace, arguments: argparse.Namespac
             print_line(removed)
     records = runtime.sessions.all()
     if arguments.json:
-        print_json([SessionJson.model_validate(record) for record in records])
+        print_json([ListedSessionJson.model_validate(record) for record in records])
         return ExitCode.DONE
     if not records:
         print_line("There are no sessions here yet.")

@@ -520,7 +520,7 @@ class LadderMove(EventBase):
     move: str
     """The next action: `run calls`, `request`, `closing request: staged`."""
     facts: dict[str, str | int] = Field(default_factory=dict)
-    """The fields of `app.agent.ladder.LadderInputs` that are set, without message texts."""
+    """The fields of `app.agent.ladder.NextActionInputs` that are set, without message texts."""
 
     @property
     def description(self) -> str:

@@ -25,7 +25,7 @@ class SandboxMode(StrEnum):
     """On the user's own files."""
 
 
-class SandboxProbeResult(Struct, frozen=True):
+class SandboxCapabilities(Struct, frozen=True):
     """The mode that the system allows, and the restrictions that it enforces."""
 
     mode: SandboxMode

@@ -20,9 +20,9 @@ from app.sandbox.captured_changes import (
 )
 from app.sandbox.confinement import (
     AllowedCommandResources,
+    SandboxCapabilities,
     SandboxedWorkspace,
     SandboxMode,
-    SandboxProbeResult,
     can_filter_syscalls,
     confinement_steps,
     hide_process_memory,
@@ -173,14 +173,14 @@ class Sandbox:
         self.kept = versions_kept_for_workspace(workspace.root, kept or self._state / "kept")
         self.limits = limits or process_limits()
         self._probing = asyncio.Lock()
-        self._probed: SandboxProbeResult | None = None
+        self._probed: SandboxCapabilities | None = None
         self._layered = True
         self._temporary: Path | None = None
         self._stack = ExitStack()
         self.close = weakref.finalize(self, self._stack.close)
         """Removes the temporary folder of the session's commands."""
 
-    async def probe(self) -> SandboxProbeResult:
+    async def probe(self) -> SandboxCapabilities:
         """Return how commands can run here; the result of the first call is cached."""
         async with self._probing:
             if self._probed is None:
@@ -397,13 +397,13 @@ class Sandbox:
         prune_workspace_backups(self._state, time.time() - MAX_LAYER_DAYS * 86_400)
         prune_kept_cache_overlays(self._state / CACHE_FOLDER, everything=False)
 
-    async def _find_mode(self) -> SandboxProbeResult:
+    async def _find_mode(self) -> SandboxCapabilities:
         if SandboxMode.OVERLAY not in self._modes:
             why_not = "it is not wanted"
         elif not (why_not := await self._overlay_problem()):
-            return SandboxProbeResult(SandboxMode.OVERLAY, landlock=landlock_version())
+            return SandboxCapabilities(SandboxMode.OVERLAY, landlock=landlock_version())
         filtered = await asyncio.to_thread(can_filter_syscalls)
-        return SandboxProbeResult(
+        return SandboxCapabilities(
             SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, process_limit_problem()
         )
 

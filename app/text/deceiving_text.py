@@ -26,7 +26,7 @@ from app.text.safe_text import (
     SURROGATE,
     escape_unsafe,
     is_harmless_character,
-    is_plain,
+    is_surely_plain,
 )
 
 _RTL_RANGES = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
@@ -97,7 +97,7 @@ class DeceptiveTextFindings(Struct, frozen=True):
 
 def find_deceptive_characters(text: str) -> DeceptiveTextFindings:
     """Find deceptive characters; tabs, newlines and the carriage return of a CRLF are ordinary."""
-    if text.isascii() and is_plain(text):
+    if text.isascii() and is_surely_plain(text):
         return DeceptiveTextFindings()
     control = bidi = invisible = blank = spaces = 0
     for match in SHOWN.finditer(text):

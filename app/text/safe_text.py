@@ -69,19 +69,19 @@ def escape_unsafe(text: str, *, keep: str = "\t\n") -> str:
         text: Any text, also with lone surrogates.
         keep: Which of tab and newline stay unchanged.
     """
-    if (text.isascii() and is_plain(text, keep=keep)) or SHOWN.search(text) is None:
+    if (text.isascii() and is_surely_plain(text, keep=keep)) or SHOWN.search(text) is None:
         return text
     return SHOWN.sub(lambda match: match[0] if is_harmless_character(match, keep) else _glyph_for(match[0]), text)
 
 
 def strip_unsafe(text: str, *, keep: str = "\t\n") -> str:
     """Return the text without unsafe characters; `keep` as in `escape_unsafe`."""
-    if is_plain(text, keep=keep):
+    if is_surely_plain(text, keep=keep):
         return text
     return _UNSAFE.sub(lambda match: match[0] if is_harmless_character(match, keep) else "", text)
 
 
-def is_plain(text: str, *, keep: str = "\t\n") -> bool:
+def is_surely_plain(text: str, *, keep: str = "\t\n") -> bool:
     """Return whether the text has no unsafe character; fast, and False also for some texts that need no escaping."""
     if text.isascii():
         unsafe = _UNSAFE_BUT_LINES if "\t" in keep and "\n" in keep else _UNSAFE_ASCII

@@ -187,7 +187,7 @@ def _group_by_letter(
     }
 
 
-class IgnorePatterns:
+class IgnoreFilePatterns:
     """The patterns of an ignore file; the last one that matches decides, with or without `!`."""
 
     __slots__ = ("_folder_names", "_folder_paths", "_ignores", "_names", "_paths")
@@ -225,7 +225,7 @@ class IgnorePatterns:
 class FolderIgnorePatterns(Struct, frozen=True):
     """The patterns of one ignore file, and the folder to which they are relative."""
 
-    patterns: IgnorePatterns
+    patterns: IgnoreFilePatterns
     folder_length: int = 0
     """Length of the workspace path of the ignore file's folder, with the slash: it is cut off before matching."""
     path_to_root: str = ""
@@ -419,9 +419,9 @@ def read_ignore_file_text(path: str | Path, folder_descriptor: int | None = None
 
 
 @lru_cache(maxsize=256)
-def compile_ignore_patterns(text: str) -> IgnorePatterns:
+def compile_ignore_patterns(text: str) -> IgnoreFilePatterns:
     """Return the patterns in the text of an ignore file, without those that git discards."""
-    return IgnorePatterns(
+    return IgnoreFilePatterns(
         [
             rule
             for line in text.split("\n")

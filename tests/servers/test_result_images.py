@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import ContentPruned, ToolResult
-from app.conversation.payload.compaction_plan import estimate_message_tokens
+from app.conversation.payload.compaction_plan import estimate_tokens_without_images
 from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentioned_files
 from app.storage.pruning import prune_workspace
@@ -94,7 +94,7 @@ async def test_unsendable_result_images_become_a_note_and_displace_no_others(
     ],
 )
 def test_image_tokens_are_counted_by_pixels(message: dict[str, Any]) -> None:
-    assert estimate_message_tokens(message) < 100
+    assert estimate_tokens_without_images(message) < 100
 
 
 async def test_model_without_image_support_gets_a_note(wire: WireServer, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.review.ask_panel import SideThreads
 from widgets.review.decision_keys import (
     DECIDING_ACTIONS,
-    current_key_title,
+    find_key_title_override,
     is_action_available,
 )
 from widgets.review.review_wording import check_lines, current_item_lines, permission_row, proposal_row
@@ -350,7 +350,8 @@ def test_during_a_confirmation_keys_have_the_titles_of_its_answers() -> None:
     )
     state.update_proposals([one("P1"), one("P2")])
     titles = {
-        action: current_key_title(action, state, question, is_comparing_versions=False) for action in DECIDING_ACTIONS
+        action: find_key_title_override(action, state, question, is_comparing_versions=False)
+        for action in DECIDING_ACTIONS
     }
     assert {action: title for action, title in titles.items() if title} == {
         "approve": "Yes",

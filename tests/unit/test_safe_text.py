@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.proposals.patch.patching import parse_patch_text
 from app.proposals.values.proposal_errors import EditRefused
 from app.text.deceiving_text import find_ascii_lookalikes, find_deceptive_characters
-from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
+from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_surely_plain, strip_unsafe
 from app.tools.command.command_result import PlainTextDecoder
 from app.workspace.secrets import secret_reason
 from widgets.chat.markdown.markdown_document import close_inline_marks, has_visible_text
@@ -63,7 +63,7 @@ def test_every_character_that_is_active_is_replaced() -> None:
 
 @given(st.text(alphabet=st.characters(codec="ascii", exclude_categories=["Cc"]) | st.sampled_from("\t\n")))
 def test_plain_text_is_returned_as_it_is(text: str) -> None:
-    assert is_plain(text)
+    assert is_surely_plain(text)
     assert escape_unsafe(text) is text
     assert strip_unsafe(text) is text
     assert not find_deceptive_characters(text)

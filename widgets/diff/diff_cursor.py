@@ -404,7 +404,7 @@ class PickedLines(Struct, frozen=True):
     """Ids of the hunks whose lines are all picked."""
 
 
-class LinePicker:
+class LineRangePicker:
     """Lets the user pick lines, from a start row to the cursor, for the key that includes or excludes them."""
 
     def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewInterface) -> None:

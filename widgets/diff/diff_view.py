@@ -27,7 +27,7 @@ from widgets.diff.diff_cursor import (
     CursorBookmark,
     DiffCursor,
     Job,
-    LinePicker,
+    LineRangePicker,
     PickedLines,
     copied_text,
     line_selection_at,
@@ -146,7 +146,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         self.model = DiffModel()
         self.renderer = DiffLineRenderer(self.model, self._look_up_style)
         self.cursor = DiffCursor(self.model, self)
-        self.line_selection = LinePicker(self.model, self.cursor, self)
+        self.line_selection = LineRangePicker(self.model, self.cursor, self)
         self.search = DiffSearch(self.model, self.cursor, self)
         self.seen_recorder = SeenRecorder(self.model, self)
         self.after_frame: Callable[[], None] = lambda: None

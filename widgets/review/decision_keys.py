@@ -166,7 +166,7 @@ _ONE_TIME_KINDS = ("changes", "ignored")
 """Kinds of requests that the user must answer each time."""
 
 
-def current_key_title(
+def find_key_title_override(
     action: str, state: ReviewQueueState, question: ActionNeedsConfirmation | None, *, is_comparing_versions: bool
 ) -> str | None:
     """Return the title of a key now; empty for the default title of its action.

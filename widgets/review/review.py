@@ -58,7 +58,7 @@ from widgets.review.decision_keys import (
     ActionVerdictHandler,
     DecisionKeyGuard,
     GracePeriod,
-    current_key_title,
+    find_key_title_override,
     is_action_available,
 )
 from widgets.review.diff_preview_controller import DiffPreviewController, versions_written_by_approval
@@ -480,7 +480,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Return the title of a key now; empty for the default title, None if the key would only refuse."""
         if action == "in_diff('external_diff')":
             return self.view.title_of("external_diff")
-        return current_key_title(
+        return find_key_title_override(
             action, self.state, self.verdict_handler.question, is_comparing_versions=self.preview.comparing
         )
 

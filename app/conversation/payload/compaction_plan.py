@@ -82,12 +82,12 @@ def estimate_text_tokens(text: str) -> int:
 
 def _tokens_without_messages(payload: Payload) -> int:
     """Return the tokens of a payload without its messages, uncalibrated."""
-    system = estimate_message_tokens({"content": payload.system}) if payload.system else 0
+    system = estimate_tokens_without_images({"content": payload.system}) if payload.system else 0
     images = sum(estimate_image_tokens(image.width, image.height) for image in payload.images)
     return system + images + (estimate_text_tokens(json.dumps(payload.tools, default=str)) if payload.tools else 0)
 
 
-def estimate_message_tokens(message: dict[str, Any]) -> int:
+def estimate_tokens_without_images(message: dict[str, Any]) -> int:
     """Return the tokens of one wire message without its images, uncalibrated."""
     tokens = MESSAGE_TOKENS
     for key, value in message.items():
@@ -132,10 +132,14 @@ class CalibratedTokenEstimator:
         earlier_messages, sums = self._counted_messages_and_sums
         same = list(map(is_, messages, earlier_messages))
         start = same.index(False) if False in same else len(same)
-        sums = [*sums[:start], *accumulate(map(estimate_message_tokens, messages[start:]), initial=sums[start])]
+        sums = [
+            *sums[:start],
+            *accumulate(map(estimate_tokens_without_images, messages[start:]), initial=sums[start]),
+        ]
         self._counted_messages_and_sums = messages, sums
         return int(
-            (sum(map(estimate_message_tokens, first)) + sums[-1] + _tokens_without_messages(payload)) * self.factor
+            (sum(map(estimate_tokens_without_images, first)) + sums[-1] + _tokens_without_messages(payload))
+            * self.factor
         )
 
     def apply(self, event: Event) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.agent.gate import UnansweredDenials
+from app.agent.gate import UnansweredFeedback
 from app.agent.interventions import repeated_denials_note
 from app.config.settings import ConfigError
 from app.doors.agent_decisions import (
@@ -522,7 +522,7 @@ class ProposalTools:
 
     def _denied_with_feedback(self, runtime: OpenWorkspace, own: Sequence[str]) -> tuple[str, ...]:
         """Return the agent's proposals that were denied with feedback and are not superseded, latest first."""
-        feedback = UnansweredDenials()
+        feedback = UnansweredFeedback()
         for name in own:
             if not runtime.service.get(name).superseded_by:
                 for record in runtime.sessions.decisions(name):

@@ -26,8 +26,8 @@ from app.sandbox.captured_changes import (
 from app.sandbox.confinement import (
     AllowedCommandResources,
     ChangedByCommandAndOtherProgram,
+    SandboxCapabilities,
     SandboxMode,
-    SandboxProbeResult,
     WorkspaceChangesWithWriteBack,
 )
 from app.text.quantities import format_count, join_first
@@ -393,7 +393,7 @@ _PLAN_MODE_NOTE = "Plan mode: what it changes in the workspace is thrown away."
 
 
 def command_permission_notes(
-    probe: SandboxProbeResult, permissions: AllowedCommandResources, *, plan_mode: bool, hold_ignored: bool = False
+    probe: SandboxCapabilities, permissions: AllowedCommandResources, *, plan_mode: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
     """Return what the user should know before allowing a command, the most important first.
 
@@ -433,7 +433,7 @@ def command_permission_notes(
     return (_PLAN_MODE_NOTE, *notes[1:]) if plan_mode else tuple(notes)
 
 
-def _describe_missing_limits(probe: SandboxProbeResult) -> str:
+def _describe_missing_limits(probe: SandboxCapabilities) -> str:
     """Return sentences about protections that this platform lacks for a command in place, each after a space."""
     sentences = (
         (
@@ -464,7 +464,7 @@ def sandbox_failure_notes(output: str, result: "ProcessExit", *, in_place: bool)
     return [note for applies, note in notes_by_sign if applies]
 
 
-def describe_how_commands_run(probe: SandboxProbeResult) -> str:
+def describe_how_commands_run(probe: SandboxCapabilities) -> str:
     """Return one line that says how commands run here."""
     if probe.refusal:
         return f"do not run: {probe.refusal}"

@@ -158,7 +158,7 @@ _VARIANTS_OF_I = r"[iI\x{130}\x{131}]"
 """Characters that Python's re.IGNORECASE equates; ripgrep treats the last two (Turkish) differently."""
 
 
-class RipgrepFilter:
+class RipgrepFileFilter:
     """Filters files with ripgrep by texts that they must contain; `stop` may be called from another thread.
 
     Args:

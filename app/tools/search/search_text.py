@@ -26,7 +26,7 @@ from app.tools.base.targets import (
     walked_file_looks_secret,
 )
 from app.tools.search.list_files import compile_path_matcher, list_files_with_pending_edits, run_with_time_limit
-from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
+from app.tools.search.ripgrep_filter import RipgrepFileFilter, find_required_texts, find_ripgrep
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import PathBecameLink, WalkedFileContent
 from app.workspace.secrets import secret_path_reason
@@ -238,7 +238,7 @@ class TextSearch(Struct):
     root_path: str
     glob: str
     matcher: LineMatcher
-    ripgrep_filter: RipgrepFilter | None
+    ripgrep_filter: RipgrepFileFilter | None
     allowed_secret: str = ""
     """A file that the model named: the user was already asked for it if it looks like a secret."""
     findings: SearchMatches = field(default_factory=SearchMatches)
@@ -439,7 +439,7 @@ class SearchText(Tool):
         return _format_report(arguments.pattern, await run_with_time_limit(search.run, search.stop, SEARCH_SECONDS))
 
 
-def _make_ripgrep_filter(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:
+def _make_ripgrep_filter(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFileFilter | None:
     root = context.workspace.root
     program = find_ripgrep(root)
     texts, ignore_case = find_required_texts(
@@ -447,7 +447,7 @@ def _make_ripgrep_filter(arguments: SearchTextArguments, context: ToolContext) -
     )
     if program is None or not texts:
         return None
-    return RipgrepFilter(program, root, texts, ignore_case=ignore_case)
+    return RipgrepFileFilter(program, root, texts, ignore_case=ignore_case)
 
 
 def _format_report(pattern: str, result: SearchMatches) -> ToolOutput:

@@ -22,7 +22,7 @@ from textual.strip import Strip
 from textual.theme import Theme
 from textual.timer import Timer, TimerCallback
 
-from app.text.safe_text import is_plain, strip_unsafe
+from app.text.safe_text import is_surely_plain, strip_unsafe
 from app.ui.terminal.attention import TerminalNotifier
 from app.ui.themes.first_theme import theme_for_colour_system
 from widgets.common.input_order import AltKey, BurstKey, OrderedInputApp, mark_burst_keys, mark_pasted_input
@@ -159,7 +159,7 @@ class UnsafeTextFilter(LineFilter):
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        if all(is_plain(segment.text, keep="") for segment in segments):
+        if all(is_surely_plain(segment.text, keep="") for segment in segments):
             return segments
         return [Segment(strip_unsafe(segment.text, keep=""), segment.style, segment.control) for segment in segments]
 

@@ -1,6 +1,6 @@
 """What the program tells the model: the right words, once, and only while they apply."""
 
-from app.agent.gate import UnansweredDenials
+from app.agent.gate import UnansweredFeedback
 from app.agent.interventions import (
     DENIALS_BEFORE_ADVICE,
     FileChangedSinceRead,
@@ -182,8 +182,8 @@ def staged(proposal: str, supersedes: str = "") -> ProposalStaged:
     return ProposalStaged(proposal=proposal, summary="", files=(), calls=(), supersedes=supersedes)
 
 
-def after(*events: Event) -> UnansweredDenials:
-    feedback = UnansweredDenials()
+def after(*events: Event) -> UnansweredFeedback:
+    feedback = UnansweredFeedback()
     for event in events:
         feedback.apply(event)
     return feedback

@@ -12,15 +12,15 @@ from app.agent.ladder import (
     CompactContext,
     EndTurn,
     LadderAction,
-    LadderInputs,
     LastStepKind,
+    NextActionInputs,
     RunCalls,
     SendClosingRequest,
     SendRequest,
     WaitForAnswer,
     choose_action,
 )
-from app.agent.turn_state import TurnState, make_ladder_inputs
+from app.agent.turn_state import TurnState, make_next_action_inputs
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -47,7 +47,7 @@ FAILURES = [
 ]
 small = st.integers(0, 12)
 states = st.builds(
-    LadderInputs,
+    NextActionInputs,
     last=st.sampled_from(list(LastStepKind)),
     aborted=st.booleans(),
     question_open=st.booleans(),
@@ -68,12 +68,12 @@ states = st.builds(
 )
 
 
-def state(**fields: Any) -> LadderInputs:
-    return replace(LadderInputs(), **fields)
+def state(**fields: Any) -> NextActionInputs:
+    return replace(NextActionInputs(), **fields)
 
 
 STAGED = SendClosingRequest(InterventionKind.STAGED)
-TABLE: list[tuple[str, LadderInputs, LadderAction]] = [
+TABLE: list[tuple[str, NextActionInputs, LadderAction]] = [
     ("the user interrupts", state(aborted=True, question_open=True, gate_closed=True), EndTurn("aborted")),
     ("a question is open", state(question_open=True, gate_closed=True, failure="rate_limited"), WaitForAnswer()),
     ("an edit was staged", state(gate_closed=True, last=LastStepKind.RESULTS), STAGED),
@@ -174,7 +174,7 @@ TABLE: list[tuple[str, LadderInputs, LadderAction]] = [
 
 
 @pytest.mark.parametrize(("given_state", "action"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_each_rung(given_state: LadderInputs, action: LadderAction) -> None:
+def test_each_rung(given_state: NextActionInputs, action: LadderAction) -> None:
     assert choose_action(given_state).action == action
 
 
@@ -194,7 +194,7 @@ def test_each_rung(given_state: LadderInputs, action: LadderAction) -> None:
         (state(last=LastStepKind.EMPTY, finish_reason="content_filter"), "failed"),
     ],
 )
-def test_ladder_stops_with_a_reason(given_state: LadderInputs, stopped: str) -> None:
+def test_ladder_stops_with_a_reason(given_state: NextActionInputs, stopped: str) -> None:
     action = choose_action(given_state).action
     assert isinstance(action, EndTurn)
     assert action.stopped == stopped
@@ -228,7 +228,7 @@ def test_a_response_cut_twice_names_the_reason(finish: str | None, words: str) -
 )
 @pytest.mark.parametrize("last", [LastStepKind.TEXT, LastStepKind.CALLS])
 def test_the_end_after_a_closing_request_names_its_reason(
-    closing: LadderInputs, words: str, last: LastStepKind
+    closing: NextActionInputs, words: str, last: LastStepKind
 ) -> None:
     action = choose_action(replace(closing, closing_sent=True, last=last)).action
     assert isinstance(action, EndTurn) and words in action.message
@@ -236,7 +236,7 @@ def test_the_end_after_a_closing_request_names_its_reason(
 
 
 @given(states, st.sampled_from(FINISH_REASONS))
-def test_rules_that_hold_in_every_state(given_state: LadderInputs, finish: str | None) -> None:
+def test_rules_that_hold_in_every_state(given_state: NextActionInputs, finish: str | None) -> None:
     stopped = EndTurn("aborted") if given_state.aborted else WaitForAnswer()
     assert choose_action(replace(given_state, question_open=True)).action == stopped
     behind_gate = choose_action(replace(given_state, gate_closed=True)).action
@@ -275,7 +275,7 @@ class Driver:
         self.add(TurnStarted(cause="message"))
         self.add(UserMessage(text="go"))
         for _ in range(10 * self._step_limit + 50):
-            state = make_ladder_inputs(
+            state = make_next_action_inputs(
                 self.turn, self.gate, step_limit=self._step_limit, compaction_tried=self._room_made
             )
             match choose_action(state).action:

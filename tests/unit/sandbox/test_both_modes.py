@@ -11,7 +11,7 @@ import pytest
 from app.sandbox import overlay_layer, workspace_backup
 from app.sandbox import sandbox as choosing
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import SandboxedWorkspace, SandboxMode, SandboxProbeResult, landlock_version
+from app.sandbox.confinement import SandboxCapabilities, SandboxedWorkspace, SandboxMode, landlock_version
 from app.sandbox.run_folders import remove_stale_folders, remove_tree, temporary_run_folder
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import PermissionAnswer
@@ -125,7 +125,7 @@ async def test_unwritable_ignored_file_does_not_stop_the_others(root: Path, tmp_
     assert "not all of it could be written, permission denied: sub/a.log" in output.text
 
 
-async def chosen(root: Path, runs: Path, *ways: SandboxMode) -> SandboxProbeResult:
+async def chosen(root: Path, runs: Path, *ways: SandboxMode) -> SandboxCapabilities:
     return await Sandbox(Workspace(root), runs, own_folders=(), modes=ways).probe()
 
 
@@ -138,7 +138,7 @@ async def test_overlay_is_used_wherever_it_can_be_mounted_and_holds_what_is_writ
     mount = ["unshare", "-Urm", "mount", "-t", "overlay", "overlay", "-o", over, str(root)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("there is none here")
-    assert await chosen(root, tmp_path / "runs", *SandboxMode) == SandboxProbeResult(
+    assert await chosen(root, tmp_path / "runs", *SandboxMode) == SandboxCapabilities(
         SandboxMode.OVERLAY, landlock=landlock_version()
     )
     monkeypatch.setenv("PATH", "/nonexistent")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tools.search import ripgrep_filter
-from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
+from app.tools.search.ripgrep_filter import RipgrepFileFilter, find_required_texts, find_ripgrep
 from tests.unit.tools.ripgrep_stand_in import calls, environment, never_end, play
 
 PATHS = ["b", "d/e f", "a.py", "caf\udce9"]
@@ -32,8 +32,8 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def sieve(program: Path, root: Path, *texts: str, fold: bool = False) -> RipgrepFilter:
-    return RipgrepFilter(str(program), root, texts or ("needle",), ignore_case=fold)
+def sieve(program: Path, root: Path, *texts: str, fold: bool = False) -> RipgrepFileFilter:
+    return RipgrepFileFilter(str(program), root, texts or ("needle",), ignore_case=fold)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import enclosed_process
-from app.sandbox.confinement import SandboxMode, SandboxProbeResult
+from app.sandbox.confinement import SandboxCapabilities, SandboxMode
 from app.tools.base.contract import PermissionAnswer, ToolCallNotPermitted, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -88,8 +88,8 @@ async def test_staged_and_restored_files_are_counted_and_a_folder_that_only_mv_c
 async def test_in_plan_mode_or_if_refused_no_command_is_asked_about(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def probe() -> SandboxProbeResult:
-        return SandboxProbeResult(SandboxMode.IN_PLACE, "no layer", refusal="as root")
+    async def probe() -> SandboxCapabilities:
+        return SandboxCapabilities(SandboxMode.IN_PLACE, "no layer", refusal="as root")
 
     with monkeypatch.context() as refusing:
         refusing.setattr(bench.sandbox, "probe", probe)

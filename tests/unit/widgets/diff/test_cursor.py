@@ -11,7 +11,7 @@ from tests.ui.sample_diffs import file_diff, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.code_painter import RIGHT_SIDE_OFFSET
 from widgets.diff.diff_arrangement import DiffComment
-from widgets.diff.diff_cursor import DiffCursor, LinePicker, copied_text, line_selection_at, word_selection_at
+from widgets.diff.diff_cursor import DiffCursor, LineRangePicker, copied_text, line_selection_at, word_selection_at
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
@@ -162,7 +162,7 @@ def test_between_two_versions_no_line_is_picked() -> None:
     diff = numbered(3)
     sheet = laid_out(diff)
     cursor = DiffCursor(sheet, Window())
-    picking = LinePicker(sheet, cursor, RecordingView({}, []))
+    picking = LineRangePicker(sheet, cursor, RecordingView({}, []))
     cursor.move_without_scrolling(sheet.rows.row_of_hunk(0, 0) or 0)
     picking.toggle()
     picked = picking.picked_lines(None)
