@@ -17,9 +17,8 @@ from app.config.config_tables import HookEventName, HookTable
 from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
 from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import Proposal
-from app.sandbox.environment import configured_program_environment
+from app.sandbox.environment import absolute_search_path, configured_program_environment
 from app.sandbox.process import MARKER_VARIABLE, describe_exit, end_process_tree, run_process
-from app.sandbox.search_path import absolute_search_path
 from app.text.safe_text import escape_unsafe
 
 _MAX_TEXT_CHARACTERS = 20_000

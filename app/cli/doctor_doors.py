@@ -42,7 +42,7 @@ from app.runtime.model_connection import (
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_commands_skills_and_hooks
 from app.sandbox.confinement import SandboxMode
-from app.sandbox.search_path import environment_outside
+from app.sandbox.environment import environment_outside
 from app.text.quantities import join_first
 from app.tools.command.command_result import describe_how_commands_run
 from app.workspace.reading import read_regular_file

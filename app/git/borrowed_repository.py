@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from app.git.run_git import GitFailed, find_git, run_git
-from app.sandbox.search_path import environment_outside
+from app.sandbox.environment import environment_outside
 from app.workspace.git_repository import GitRepositoryFolders, find_repository
 from app.workspace.reading import read_regular_file
 

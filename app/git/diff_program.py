@@ -18,9 +18,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from app.git.run_git import read_user_git_setting
-from app.sandbox.environment import configured_program_environment
+from app.sandbox.environment import absolute_search_path, configured_program_environment
 from app.sandbox.process import StartFailed, end_process_tree, run_process
-from app.sandbox.search_path import absolute_search_path
 
 SECONDS = 20.0
 MAX_DIFF_OUTPUT_BYTES = 1 << 20

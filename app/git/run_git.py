@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from app.proposals.values.proposal_errors import ProposalError
-from app.sandbox.environment import remove_signoff_api_keys
-from app.sandbox.search_path import absolute_search_path, environment_outside
+from app.sandbox.environment import absolute_search_path, environment_outside, remove_signoff_api_keys
 
 SECONDS = 60.0
 """Timeout of a git command that needs no network."""

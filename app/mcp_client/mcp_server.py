@@ -29,9 +29,9 @@ from app.mcp_client.server_program import RunningMcpServer, start_server_program
 from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListFetcher
 from app.sandbox.captured_changes import PendingFiles
+from app.sandbox.environment import absolute_search_path
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.search_path import absolute_search_path
 from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import UnavailableMcpServer
 

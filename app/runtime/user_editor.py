@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from app.sandbox.search_path import find_program_outside
+from app.sandbox.environment import find_program_outside
 
 _HOW_TO_SET = "Set $EDITOR, or `editor` in the configuration."
 

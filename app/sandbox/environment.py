@@ -2,12 +2,17 @@
 
 Other variables may hold a key, or the address of a program that acts for the user (the socket of an editor or a
 terminal). The user can add variables for commands in `command_environment`.
+
+Programs that run without a layer are found outside the workspace. With an activated environment PATH begins with a
+folder of it, such as `.venv/bin`; git ignores that folder, so commands of the model write to it.
 """
 
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from app.sandbox.process import MARKER_VARIABLE
 
@@ -158,3 +163,33 @@ def is_secret_variable(name: str, value: str) -> bool:
     if name in _NEVER_SECRET_NAMES:
         return False
     return _SECRET_NAME.search(name.upper()) is not None or _SECRET_VALUE.search(value) is not None
+
+
+def absolute_search_path(environment: Mapping[str, str], root: Path | None = None) -> str:
+    """Return PATH without relative folders, which may be in the workspace.
+
+    Args:
+        root: The workspace: its folders are left out too. The root folder of the system contains all programs, so
+            nothing is left out for it.
+    """
+    workspace = None if root is None or root == Path(root.anchor) else root.resolve()
+    folders = map(Path, environment.get("PATH", os.defpath).split(os.pathsep))
+    return os.pathsep.join(
+        str(folder)
+        for folder in folders
+        if folder.is_absolute() and (workspace is None or not folder.resolve().is_relative_to(workspace))
+    )
+
+
+def environment_outside(root: Path) -> dict[str, str]:
+    """Return signoff's environment with a PATH that leads to no program inside the workspace `root`."""
+    return {**os.environ, "PATH": absolute_search_path(os.environ, root)}
+
+
+def find_program_outside(name: str, root: Path) -> str | None:
+    """Return the full path of a program from an absolute folder in PATH outside the workspace; None if not found.
+
+    Args:
+        name: A name without a slash.
+    """
+    return shutil.which(name, path=absolute_search_path(os.environ, root))

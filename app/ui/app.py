@@ -142,8 +142,7 @@ class SignoffApp(TerminalAdaptedApp):
 
     def open_url(self, url: str, *, new_tab: bool = True) -> None:
         """Open a web address in the browser, which is not taken from a folder of the workspace in PATH."""
-        from app.sandbox.environment import remove_signoff_api_keys
-        from app.sandbox.search_path import environment_outside
+        from app.sandbox.environment import environment_outside, remove_signoff_api_keys
 
         # The module finds browsers in the PATH of its process. A thread, because text browsers do not return.
         command = [sys.executable, "-I", "-m", "webbrowser", "-t" if new_tab else "-n", url]

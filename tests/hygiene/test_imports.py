@@ -266,7 +266,7 @@ def test_modules_of_a_session_are_loaded_when_they_are_needed() -> None:
         "app.automation.check_results",
         "app.sandbox.sandbox",
     )
-    names = ("captured_changes", "process", "confinement", "environment", "search_path")
+    names = ("captured_changes", "process", "confinement", "environment")
     needed = {f"app.sandbox.{name}" for name in names}
     assert loaded_by_name(tools, "app.sandbox") <= {"app.sandbox", *needed}, "no command has run"
 

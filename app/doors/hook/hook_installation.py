@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from app.config.toml_files import parse_toml
 from app.doors.hook.agents import ExternalAgent, HookOptions, parse_hook_arguments
-from app.sandbox.search_path import environment_outside
+from app.sandbox.environment import environment_outside
 
 _SPACE_AND_COMMENTS = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _JSON_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')

@@ -15,8 +15,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import CommitFailed
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
-from app.sandbox.environment import is_secret_variable
-from app.sandbox.search_path import find_program_outside
+from app.sandbox.environment import find_program_outside, is_secret_variable
 
 _LINE_WIDTH = 72
 """Maximum characters of a line of a commit message."""

@@ -12,8 +12,8 @@ from app.copies import replace
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import FilesNotRestored, PathChange
 from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
+from app.sandbox.environment import find_program_outside
 from app.sandbox.process import ProcessExit, StartFailed, describe_exit
-from app.sandbox.search_path import find_program_outside
 from app.tools.base.contract import PermissionRequest, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import normalize_workspace_path, os_errors_as_tool_errors
 from app.tools.command.command_result import (

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from app.sandbox.search_path import find_program_outside
+from app.sandbox.environment import find_program_outside
 
 RequiredTexts = frozenset[str]
 

@@ -19,7 +19,7 @@ from app.git.diff_program import (
     external_diff_command,
     run_external_diff,
 )
-from app.sandbox.search_path import environment_outside
+from app.sandbox.environment import environment_outside
 from app.ui.context.app_context import AppContext
 from app.ui.screens.dialog import DialogKey, TextDialog
 from widgets.common.text_view import TextView, TextViewLine, parse_ansi_text

@@ -16,7 +16,7 @@ from app.attestation.signed_statement import read_user_allowed_signers
 from app.git import diff_program as module
 from app.git.diff_program import ExternalDiffInput, ExternalDiffOutput, external_diff_command, run_external_diff
 from app.git.run_git import GitFailed, read_git_author_identity, run_git
-from app.sandbox.search_path import absolute_search_path
+from app.sandbox.environment import absolute_search_path
 from tests.unit.proposals.faults import in_child
 from tests.unit.tools.processes import running
 from tests.users import OTHER, can_become
