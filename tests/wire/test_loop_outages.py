@@ -123,6 +123,8 @@ async def test_the_user_ends_a_stalled_closing_request(
     assert await server.requests[1].left()
     assert len(server.requests) == asked
     assert on.stopped == ("staged" if act == "approve" else "answer")
+    if asked == 3:
+        assert "interrupted" not in str(server.requests[2].messages), "the user did not interrupt it"
 
 
 @pytest.mark.parametrize(

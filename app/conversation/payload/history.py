@@ -166,6 +166,8 @@ def compacted_history_message(
 
 
 INTERRUPTED = "The user interrupted your response above before it was done."
+CLOSING_RESPONSE_CUT = "Your response above was cut off before it was done."
+"""Of a closing response: also a decision or a message of the user ends one that has stalled."""
 CONTINUE = "The user told you to go on."
 
 
@@ -400,7 +402,7 @@ class HistoryBuilder:
                 self._add_item(ModelResponse(message.text, message))
                 if not self._is_before_cut:
                     # Before the items that arrived during the request.
-                    self._items.append(ProgramNote(INTERRUPTED))
+                    self._items.append(ProgramNote(CLOSING_RESPONSE_CUT if self._is_closing_sent else INTERRUPTED))
         else:
             self._add_response(message, text)
         self._close_request()
