@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from app.git.run_git import GitFailed, find_git, run_git
-from app.sandbox.environment import environment_outside
+from app.sandbox.environment import environment_without_workspace
 from app.workspace.git_repository import GitRepositoryFolders, find_repository
 from app.workspace.reading import read_regular_file
 
@@ -89,7 +89,7 @@ class BorrowedRepository:
         """The folder that contains `.git`."""
         self.path_prefix = "" if found.top == root else f"{root.relative_to(found.top).as_posix()}/"
         """Path of the workspace relative to `top`, with a slash at its end; empty if both are the same."""
-        self.environment = environment_outside(root)
+        self.environment = environment_without_workspace(root)
         """signoff's environment with a PATH that leads to no program inside the workspace."""
         self._temporary = tempfile.TemporaryDirectory(prefix="signoff-git-", ignore_cleanup_errors=True)
         self.own = Path(self._temporary.name)

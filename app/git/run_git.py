@@ -10,7 +10,11 @@ from functools import cache
 from pathlib import Path
 
 from app.proposals.values.proposal_errors import ProposalError
-from app.sandbox.environment import absolute_search_path, environment_outside, remove_signoff_api_keys
+from app.sandbox.environment import (
+    absolute_search_path,
+    environment_without_workspace,
+    remove_signoff_api_keys,
+)
 
 SECONDS = 60.0
 """Timeout of a git command that needs no network."""
@@ -115,7 +119,9 @@ def read_git_author_identity(root: Path) -> str:
     The text is untrusted: escape it before it reaches a screen.
     """
     try:
-        output = run_git(root, ["var", "GIT_AUTHOR_IDENT"], environment_outside(root), seconds=_SETTING_SECONDS)
+        output = run_git(
+            root, ["var", "GIT_AUTHOR_IDENT"], environment_without_workspace(root), seconds=_SETTING_SECONDS
+        )
     except GitFailed:
         return _account_name()
     # The seconds and the time zone follow the address: https://git-scm.com/docs/git-var

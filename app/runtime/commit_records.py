@@ -444,8 +444,8 @@ def _add_prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) 
 def add_trailers(message_file: Path, trailers: Sequence[str], root: Path) -> None:
     """Add the trailers that are missing to a commit message in `message_file`. Raises GitFailed."""
     from app.git.run_git import run_git
-    from app.sandbox.environment import environment_outside
+    from app.sandbox.environment import environment_without_workspace
 
     options = [part for line in trailers for part in ("--trailer", line)]
     arguments = ["interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *options, str(message_file)]
-    run_git(root, arguments, {**environment_outside(root), "LC_ALL": "C"})
+    run_git(root, arguments, {**environment_without_workspace(root), "LC_ALL": "C"})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from app.sandbox.environment import find_program_outside
+from app.sandbox.environment import find_program_outside_workspace
 
 _HOW_TO_SET = "Set $EDITOR, or `editor` in the configuration."
 
@@ -65,7 +65,7 @@ async def edit_in_user_editor(
 
 async def _run_editor(command: list[str], file: Path, folder: Path) -> int:
     # Commands of the model write to `.venv/bin` of the workspace, which may be in PATH.
-    program = command[0] if "/" in command[0] else find_program_outside(command[0], folder)
+    program = command[0] if "/" in command[0] else find_program_outside_workspace(command[0], folder)
     if program is None:
         raise EditorFailed(f"{command[0]} is not in PATH outside the workspace. {_HOW_TO_SET}")
     try:

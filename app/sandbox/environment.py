@@ -181,12 +181,12 @@ def absolute_search_path(environment: Mapping[str, str], root: Path | None = Non
     )
 
 
-def environment_outside(root: Path) -> dict[str, str]:
+def environment_without_workspace(root: Path) -> dict[str, str]:
     """Return signoff's environment with a PATH that leads to no program inside the workspace `root`."""
     return {**os.environ, "PATH": absolute_search_path(os.environ, root)}
 
 
-def find_program_outside(name: str, root: Path) -> str | None:
+def find_program_outside_workspace(name: str, root: Path) -> str | None:
     """Return the full path of a program from an absolute folder in PATH outside the workspace; None if not found.
 
     Args:

@@ -142,11 +142,11 @@ class SignoffApp(TerminalAdaptedApp):
 
     def open_url(self, url: str, *, new_tab: bool = True) -> None:
         """Open a web address in the browser, which is not taken from a folder of the workspace in PATH."""
-        from app.sandbox.environment import environment_outside, remove_signoff_api_keys
+        from app.sandbox.environment import environment_without_workspace, remove_signoff_api_keys
 
         # The module finds browsers in the PATH of its process. A thread, because text browsers do not return.
         command = [sys.executable, "-I", "-m", "webbrowser", "-t" if new_tab else "-n", url]
-        environment = remove_signoff_api_keys(environment_outside(self.controllers.runtime.workspace.root))
+        environment = remove_signoff_api_keys(environment_without_workspace(self.controllers.runtime.workspace.root))
         null = subprocess.DEVNULL
         start = partial(subprocess.run, command, env=environment, stdin=null, stdout=null, stderr=null, check=False)
         threading.Thread(target=start, daemon=True).start()

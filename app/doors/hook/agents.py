@@ -145,9 +145,9 @@ class ExternalAgent(NamedTuple):
 
     def find_program(self, root: Path) -> str | None:
         """Return the path of the installed program; None if it is not on the PATH outside the workspace `root`."""
-        from app.sandbox.environment import find_program_outside
+        from app.sandbox.environment import find_program_outside_workspace
 
-        return find_program_outside(self.program_name or self.name, root)
+        return find_program_outside_workspace(self.program_name or self.name, root)
 
     @property
     def settings_label(self) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from app.doors.agent_decisions import read_decision_report, read_decision_status, wait_for_decision
-from app.doors.hook.hook_messages import HookAnswer, decision_in_another_answer
+from app.doors.hook.hook_messages import HookAnswer, deny_call_beside_reported_decision
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError, UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
@@ -100,7 +100,7 @@ def _wait_for_decision_report(
     claim.take()
     turn = runtime.captured_edits.turn_of_proposal(proposal)
     if turn is not None and reported < turn.reported >= now.decisions:
-        return decision_in_another_answer([proposal])
+        return deny_call_beside_reported_decision([proposal])
     words, number = read_decision_report(runtime, proposal, reported)
     # After a plain denial the agent waits for the user, as signoff's own model does.
     plain_no = now.state == ProposalState.DENIED and not now.has_feedback

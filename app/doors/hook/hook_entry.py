@@ -225,7 +225,7 @@ def _add_decision(
         return answer_call_with_decision_or_refusal(root, turn, answer, claim)
     reads_first = answer.verdict != "deny" and (how == "denial" or answer.verdict == "ask")
     if (others := found.keys() - turns.keys()) and (reads_first or answer.proposal in others):
-        return hook_messages.decision_in_another_answer(sorted(others))
+        return hook_messages.deny_call_beside_reported_decision(sorted(others))
     if turns and how:
         from app.doors.hook.delivery import add_decisions_to_call_answer
 

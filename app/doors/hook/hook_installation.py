@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from app.config.toml_files import parse_toml
 from app.doors.hook.agents import ExternalAgent, HookOptions, parse_hook_arguments
-from app.sandbox.environment import environment_outside
+from app.sandbox.environment import environment_without_workspace
 
 _SPACE_AND_COMMENTS = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _JSON_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
@@ -524,7 +524,10 @@ def read_agent_version(program: str, root: Path) -> str:
     """
     # Agents write to their home even for `--version`; use a temporary one.
     with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
-        environment = {**environment_outside(root), **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home)}
+        environment = {
+            **environment_without_workspace(root),
+            **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home),
+        }
         command = [program, "--version"]
         try:
             done = subprocess.run(

@@ -166,7 +166,7 @@ def deny_call_after_staged_edit(proposal: str, *, ends_turn: bool) -> HookAnswer
     return HookAnswer("deny", words, ends_turn, proposal)
 
 
-def decision_in_another_answer(proposals: Sequence[str]) -> HookAnswer:
+def deny_call_beside_reported_decision(proposals: Sequence[str]) -> HookAnswer:
     """Return the denial of a call that was made at the same time as the one whose answer has the decision."""
     words = (
         f"Refused, and nothing of this call was done: the user has decided on {join_with_and(proposals)}, and the "

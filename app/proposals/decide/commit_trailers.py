@@ -15,7 +15,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import CommitFailed
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
-from app.sandbox.environment import find_program_outside, is_secret_variable
+from app.sandbox.environment import find_program_outside_workspace, is_secret_variable
 
 _LINE_WIDTH = 72
 """Maximum characters of a line of a commit message."""
@@ -90,7 +90,7 @@ def _signing_options(root: Path) -> Iterator[str]:
     with suppress(CommitFailed):
         configured = _git(root, "config", "--name-only", "--get-regexp", r"^gpg\.(.*\.)?program$")
     for name, *settings in _SIGNING_PROGRAMS:
-        program = find_program_outside(name, root)
+        program = find_program_outside_workspace(name, root)
         if program and not set(settings) & set(configured.split()):
             yield from ("-c", f"{settings[0]}={program}")
 
@@ -109,7 +109,7 @@ def _git(root: Path, *arguments: str) -> str:
     }
     settings = {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     # Not from `.venv/bin` of the workspace, which commands write to; only the hooks find programs there.
-    program = find_program_outside("git", root)
+    program = find_program_outside_workspace("git", root)
     if program is None:
         raise CommitFailed("Git is not installed, so nothing was committed; the files are written.")
     try:

@@ -12,7 +12,7 @@ from app.copies import replace
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import FilesNotRestored, PathChange
 from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
-from app.sandbox.environment import find_program_outside
+from app.sandbox.environment import find_program_outside_workspace
 from app.sandbox.process import ProcessExit, StartFailed, describe_exit
 from app.tools.base.contract import PermissionRequest, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import normalize_workspace_path, os_errors_as_tool_errors
@@ -197,5 +197,5 @@ def _make_recipe(arguments: RunCommandArguments, folder: str, variables: Sequenc
 
 def find_command_shell(root: Path) -> list[str]:
     """Return bash, as models write for it, or else the system's shell; never a program inside the workspace."""
-    bash = find_program_outside("bash", root)
+    bash = find_program_outside_workspace("bash", root)
     return [bash, "--noprofile", "--norc", "-c"] if bash else ["/bin/sh", "-c"]

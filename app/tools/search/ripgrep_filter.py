@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from app.sandbox.environment import find_program_outside
+from app.sandbox.environment import find_program_outside_workspace
 
 RequiredTexts = frozenset[str]
 
@@ -225,7 +225,7 @@ def _letter_expression(letter: str, ignore_case: bool) -> str:
 
 def find_ripgrep(root: Path) -> str | None:
     """Return the path of ripgrep if it is installed outside the workspace; else None."""
-    return find_program_outside("rg", root)
+    return find_program_outside_workspace("rg", root)
 
 
 def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -19,7 +19,7 @@ from app.git.diff_program import (
     external_diff_command,
     run_external_diff,
 )
-from app.sandbox.environment import environment_outside
+from app.sandbox.environment import environment_without_workspace
 from app.ui.context.app_context import AppContext
 from app.ui.screens.dialog import DialogKey, TextDialog
 from widgets.common.text_view import TextView, TextViewLine, parse_ansi_text
@@ -167,7 +167,7 @@ class ExternalDiffController:
         self._review = review
         self._runtime = runtime
         self._app_context = app_context
-        self._environment = environment_outside(runtime.workspace.root)
+        self._environment = environment_without_workspace(runtime.workspace.root)
         self._is_detected = False
 
     async def detect_program(self) -> None:
