@@ -29,7 +29,7 @@ from app.conversation.payload.compaction_plan import (
 from app.conversation.payload.projection import CachedPayloadBuilder, PayloadInputs, project
 from app.copies import replace
 from app.images.image import join_quoted_names
-from app.llm.failures.request_errors import RequestError
+from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.requests_and_updates import Payload, ResponseCompleted, TokenUsage
 
 
@@ -50,6 +50,8 @@ class ContextTokenEstimate:
         match event:
             case RequestSent():
                 self._tokens_at_last_count, self._tokens_since = event.estimated_tokens, 0
+            case AssistantMessage(state="discarded"):
+                pass
             case AssistantMessage(usage=usage) if usage is not None and usage.prompt_tokens > 0:
                 self._tokens_at_last_count, self._tokens_since = usage.prompt_tokens, estimate_event_tokens(event)
             case HistoryCompacted() | ContentPruned():
@@ -99,7 +101,7 @@ class ContextCompactor:
 
         Raises:
             WaitInterrupted: the user stopped the turn while the model wrote the summary.
-            RequestError: `by_hand`, and the request for the summary failed.
+            RequestError: `by_hand`, and the request for the summary failed, or its response was unusable.
         """
         events, profile = self._log.events_with_audience(), model.profile
         used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, inputs)))
@@ -127,6 +129,9 @@ class ContextCompactor:
                         if by_hand:
                             raise
                         summary, usage = "", None
+                    if not summary and by_hand:
+                        await self._log.append(AssistantMessage(state="discarded", usage=usage))
+                        raise RequestError(FailureKind.UNKNOWN, "The summary was empty or cut off: try again.")
                     if not summary:
                         summarise, unusable_summary_usage = False, usage
                         continue

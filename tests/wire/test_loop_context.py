@@ -91,12 +91,29 @@ async def test_the_compact_command_leaves_out_nothing_if_its_request_fails(serve
 
 async def test_the_tokens_of_an_unusable_summary_are_counted(server: WireServer, on: Bench) -> None:
     await talk(on, server)
-    server.model(lambda request: Turn("Half a sum", finish="length", prompt_tokens=9_000, completion_tokens=70))
-    before = on.session.token_totals.total
+    server.script(
+        [FULL, Turn("Half a sum", finish="length", prompt_tokens=9_000, completion_tokens=70), Turn("Here.")]
+    )
+    before = on.session.token_totals.total.output
+    await on.say("Go on")
+    assert 70 <= on.session.token_totals.total.output - before < 140
+    assert [event.method for event in on.events if isinstance(event, HistoryCompacted)] == ["truncation"]
+
+
+async def test_the_compact_command_leaves_out_nothing_if_the_summary_is_cut_off(
+    server: WireServer, on: Bench
+) -> None:
+    await talk(on, server)
+    server.script([Turn("Half a sum", finish="length", prompt_tokens=9_000, completion_tokens=70), Turn("Here.")])
+    before, estimate = on.session.token_totals.total, on.session.context.used_tokens
     await on.settled(on.session.compact())
     after = on.session.token_totals.total
     assert (after.input - before.input, after.output - before.output) == (9_000, 70)
-    assert [event.method for event in on.events if isinstance(event, HistoryCompacted)] == ["truncation"]
+    assert on.session.context.used_tokens == estimate
+    assert not [event for event in on.events if isinstance(event, HistoryCompacted)]
+    assert isinstance(notice := on.events[-1], UserNotice) and "cut off" in notice.text
+    await on.say("Go on")
+    assert "Answer 1. " in str(server.last.body) and "Half a sum" not in str(server.last.body)
 
 
 async def test_an_interrupted_summary_changes_nothing(server: WireServer, on: Bench) -> None:

@@ -146,6 +146,8 @@ class CalibratedTokenEstimator:
         match event:
             case RequestSent():
                 self._estimated = event.estimated_tokens / self.factor
+            case AssistantMessage(state="discarded"):
+                pass
             case AssistantMessage() if event.usage is not None and event.usage.prompt_tokens > 0:
                 if self._estimated > 0:
                     ratio = event.usage.prompt_tokens / self._estimated
