@@ -99,7 +99,7 @@ class WorkStopwatch:
         return ask_and_measure
 
 
-class CallEventWriter:
+class ToolCallBatchEventWriter:
     """Writes the events of a batch of tool calls to the log, in order."""
 
     def __init__(self, log: EventLog) -> None:
@@ -154,7 +154,7 @@ class _BatchState(Struct):
 
     draft: "Draft"
     gate: ToolCallGate
-    recorder: CallEventWriter
+    recorder: ToolCallBatchEventWriter
     budget: TurnBudget
     edit_results: list[ToolResult] = field(default_factory=list)
     """Results of edits; recorded together with their proposal."""
@@ -267,7 +267,7 @@ class Executor:
         batch = _BatchState(
             await asyncio.to_thread(self._service.new_draft, self._session_id),
             gate,
-            CallEventWriter(self._log),
+            ToolCallBatchEventWriter(self._log),
             budget,
         )
         try:

@@ -63,8 +63,8 @@ class UnansweredFeedback:
 _OPENING_DECISIONS = frozenset({DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED, DecisionKind.DENIED})
 
 
-class GatePolicy(Struct, frozen=True):
-    """When the gate closes: after how many steps of a turn have staged edits."""
+class GateClosingPolicy(Struct, frozen=True):
+    """When the gate closes, which blocks tool calls: after how many steps of a turn have staged edits."""
 
     kind: Literal["every-edit", "chain"] = "every-edit"
     chain_steps: int = 3
@@ -79,7 +79,7 @@ class GatePolicy(Struct, frozen=True):
 class ToolCallGate:
     """Blocks a turn's tool calls once it has staged all edits that the policy allows; a fold over the log."""
 
-    def __init__(self, policy: GatePolicy) -> None:
+    def __init__(self, policy: GateClosingPolicy) -> None:
         self.policy = policy
         """May be replaced at any time; also applies to the steps that the running turn has staged."""
         self._staged_ids: list[str] = []

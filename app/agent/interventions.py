@@ -37,8 +37,8 @@ _MAX_PLACES_NAMED = 6
 """Maximum number of changed places named for one file; further places are only counted."""
 
 
-class FileChangedSinceRead(Struct, frozen=True):
-    """A file that differs from what the model has seen."""
+class UnseenFileChange(Struct, frozen=True):
+    """A change of a file that the model has not seen: the new version and, if known, the changed lines."""
 
     version: str
     """SHA-256 (hex) of the content that a read would return; empty if the file does not exist any more."""
@@ -226,7 +226,7 @@ def repeated_denials_note(denials_in_row: int, *, has_ask_user_tool: bool = True
     )
 
 
-def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervention | None:
+def files_changed_note(changed: Mapping[str, UnseenFileChange]) -> Intervention | None:
     """Return a note that lists files and lines that differ from those the model has seen; None if none do."""
     if not changed:
         return None
@@ -245,7 +245,7 @@ def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervent
     )
 
 
-def command_rerun_note(proposal: str, paths: Iterable[str]) -> Intervention:
+def user_reran_command_note(proposal: str, paths: Iterable[str]) -> Intervention:
     """Return a note that the user ran a proposal's command again and the new result replaced the old one."""
     return Intervention(
         kind=InterventionKind.FACT,
@@ -413,7 +413,7 @@ def _possible_versions(known_versions: Iterable[_KnownVersion]) -> tuple[str, ..
     return tuple(dict.fromkeys(versions))
 
 
-class TurnStartInterventions:
+class TurnStartInterventionBuilder:
     """Composes the interventions at the start of a turn."""
 
     def __init__(
@@ -446,13 +446,13 @@ class TurnStartInterventions:
         )
         return [intervention for intervention in found if intervention is not None]
 
-    def _find_changed_files(self, known: Mapping[str, Sequence[str]]) -> dict[str, FileChangedSinceRead]:
+    def _find_changed_files(self, known: Mapping[str, Sequence[str]]) -> dict[str, UnseenFileChange]:
         """Return the files whose content differs from the versions that the model knows.
 
         Only the files that a note names (`FILES_NAMED`) get their changed lines.
         """
         draft = self._service.new_draft(self._session_id)
-        changed: dict[str, FileChangedSinceRead] = {}
+        changed: dict[str, UnseenFileChange] = {}
         for path, versions in known.items():
             with contextlib.suppress(OSError, ValueError):
                 now = draft.read(path)
@@ -460,5 +460,5 @@ class TurnStartInterventions:
                     continue
                 spans = draft.lines_changed_since(now, versions) if len(changed) < FILES_NAMED else None
                 if spans != ():
-                    changed[path] = FileChangedSinceRead(now.version, spans or ())
+                    changed[path] = UnseenFileChange(now.version, spans or ())
         return changed

@@ -1,6 +1,6 @@
 """The decision ladder: decides the next action of a turn, as a pure function of a small state.
 
-The turn calls `choose_action` before each request, after each response and after each batch of calls. The rungs, in
+The turn calls `choose_action` before each request, after each response and after each batch of calls. The rules, in
 order: control flow (the user's stop, an open question, the closed gate, a closing request already sent, the limits),
 room in the context, a failed request, the finish reason and shape of the last response. No other code decides.
 """
@@ -23,7 +23,7 @@ NUDGES = 1
 """Number of empty or truncated responses in a row that are answered with a nudge."""
 
 
-class LastStepKind(StrEnum):
+class LastEntryKind(StrEnum):
     """Kind of the conversation's last entry (user input, results, calls, text, empty …), for `choose_action`."""
 
     USER = "user"
@@ -45,7 +45,7 @@ class LastStepKind(StrEnum):
 class NextActionInputs(Struct, frozen=True):
     """The facts about the turn from which `choose_action` chooses the next action."""
 
-    last: LastStepKind = LastStepKind.USER
+    last: LastEntryKind = LastEntryKind.USER
     aborted: bool = False
     """The user has interrupted, or the program is ending."""
     question_open: bool = False
@@ -103,7 +103,7 @@ class CompactContext(Struct, frozen=True):
     """Compact the context, then call the ladder again."""
 
 
-class RunCalls(Struct, frozen=True):
+class RunToolCalls(Struct, frozen=True):
     """Run the calls of the last response."""
 
 
@@ -113,10 +113,10 @@ class SendRequest(Struct, frozen=True):
     nudge: InterventionKind | None = None
 
 
-LadderAction = EndTurn | WaitForAnswer | SendClosingRequest | CompactContext | RunCalls | SendRequest
+LadderAction = EndTurn | WaitForAnswer | SendClosingRequest | CompactContext | RunToolCalls | SendRequest
 
 
-class LadderRung(StrEnum):
+class LadderRule(StrEnum):
     """The rule that made the decision."""
 
     USER_STOP = "user stop"
@@ -134,50 +134,50 @@ class LadderRung(StrEnum):
     NO_PROGRESS = "no progress"
 
 
-class LadderDecision(Struct, frozen=True):
-    """The next action and the rung that chose it."""
+class ChosenLadderAction(Struct, frozen=True):
+    """The next action and the rule that chose it."""
 
-    rung: LadderRung
+    rung: LadderRule
     action: LadderAction
 
 
-def choose_action(state: NextActionInputs) -> LadderDecision:
-    """Return the next action of a turn, and the rung that chose it; a pure function of the state."""
+def choose_action(state: NextActionInputs) -> ChosenLadderAction:
+    """Return the next action of a turn, and the rule that chose it; a pure function of the state."""
     if (move := _control_flow(state)) is not None:
         return move
-    if state.failure == "context_full" or state.last is LastStepKind.NO_ROOM:
-        return _within_limits(state, LadderDecision(LadderRung.FULL_CONTEXT, _on_full_context(state)))
+    if state.failure == "context_full" or state.last is LastEntryKind.NO_ROOM:
+        return _within_limits(state, ChosenLadderAction(LadderRule.FULL_CONTEXT, _on_full_context(state)))
     if state.failure:
-        move = LadderDecision(LadderRung.FAILED_REQUEST, _after_failure(state))
+        move = ChosenLadderAction(LadderRule.FAILED_REQUEST, _after_failure(state))
     else:
-        move = LadderDecision(LadderRung.LAST_RESPONSE, _after_response(state))
+        move = ChosenLadderAction(LadderRule.LAST_RESPONSE, _after_response(state))
     return _within_limits(
         state, _check_request(state, move, move.action) if isinstance(move.action, SendRequest) else move
     )
 
 
-def _control_flow(state: NextActionInputs) -> LadderDecision | None:
+def _control_flow(state: NextActionInputs) -> ChosenLadderAction | None:
     if state.aborted:
-        return LadderDecision(LadderRung.USER_STOP, EndTurn("aborted"))
+        return ChosenLadderAction(LadderRule.USER_STOP, EndTurn("aborted"))
     if state.question_open:
-        return LadderDecision(LadderRung.OPEN_QUESTION, WaitForAnswer())
+        return ChosenLadderAction(LadderRule.OPEN_QUESTION, WaitForAnswer())
     if state.closing_sent:
-        return LadderDecision(LadderRung.CLOSING_REQUEST, _after_closing(state))
+        return ChosenLadderAction(LadderRule.CLOSING_REQUEST, _after_closing(state))
     if state.gate_closed:
         kind = InterventionKind.UNREAD if state.unread else InterventionKind.STAGED
-        return LadderDecision(LadderRung.CLOSED_GATE, SendClosingRequest(kind))
+        return ChosenLadderAction(LadderRule.CLOSED_GATE, SendClosingRequest(kind))
     return None
 
 
-def _within_limits(state: NextActionInputs, move: LadderDecision) -> LadderDecision:
+def _within_limits(state: NextActionInputs, move: ChosenLadderAction) -> ChosenLadderAction:
     """Return `move`, or the end of the turn if `move` sends a request that a cost or time limit forbids."""
     if state.limit is None or not isinstance(move.action, SendRequest | CompactContext):
         return move
     # If the context is full, a closing request does not fit either.
-    if not state.steps or state.failure == "context_full" or state.last is LastStepKind.NO_ROOM:
-        return LadderDecision(LadderRung.SPENDING_LIMIT, EndTurn("failed", state.limit_message, state.limit))
+    if not state.steps or state.failure == "context_full" or state.last is LastEntryKind.NO_ROOM:
+        return ChosenLadderAction(LadderRule.SPENDING_LIMIT, EndTurn("failed", state.limit_message, state.limit))
     kind = InterventionKind.COST_LIMIT if state.limit == "cost" else InterventionKind.TIME_LIMIT
-    return LadderDecision(LadderRung.SPENDING_LIMIT, SendClosingRequest(kind))
+    return ChosenLadderAction(LadderRule.SPENDING_LIMIT, SendClosingRequest(kind))
 
 
 def _on_full_context(state: NextActionInputs) -> LadderAction:
@@ -195,9 +195,9 @@ def _after_closing(state: NextActionInputs) -> EndTurn:
     failed = state.failure not in ("", "tool_use_failed")
     message = state.failure_message if failed else ""
     called_tools = not state.failure and state.last in (
-        LastStepKind.CALLS,
-        LastStepKind.CUT_CALLS,
-        LastStepKind.RESULTS,
+        LastEntryKind.CALLS,
+        LastEntryKind.CUT_CALLS,
+        LastEntryKind.RESULTS,
     )
     if called_tools and state.gate_closed:
         return EndTurn("refused", _CALLED_TOOLS_MESSAGE, limit)
@@ -224,38 +224,38 @@ def _after_failure(state: NextActionInputs) -> LadderAction:
 def _after_response(state: NextActionInputs) -> LadderAction:
     action: LadderAction = SendRequest()
     match state.last:
-        case LastStepKind.CALLS:
-            action = RunCalls()
-        case LastStepKind.TEXT:
+        case LastEntryKind.CALLS:
+            action = RunToolCalls()
+        case LastEntryKind.TEXT:
             action = EndTurn("answer")
-        case LastStepKind.CUT_TEXT if state.finish_reason == "content_filter":
+        case LastEntryKind.CUT_TEXT if state.finish_reason == "content_filter":
             action = EndTurn("answer", "The server's content filter cut the answer.")
-        case LastStepKind.CUT_CALLS | LastStepKind.CUT_TEXT if state.truncated_nudges < NUDGES:
+        case LastEntryKind.CUT_CALLS | LastEntryKind.CUT_TEXT if state.truncated_nudges < NUDGES:
             action = SendRequest(InterventionKind.TRUNCATED)
-        case LastStepKind.CUT_CALLS | LastStepKind.CUT_TEXT:
+        case LastEntryKind.CUT_CALLS | LastEntryKind.CUT_TEXT:
             message = _CUT_TWICE_MESSAGES.get(state.finish_reason, _CUT_TWICE_MESSAGE)
-            action = EndTurn("answer" if state.last is LastStepKind.CUT_TEXT else "failed", message)
-        case LastStepKind.EMPTY | LastStepKind.REASONING_ONLY if state.finish_reason == "content_filter":
+            action = EndTurn("answer" if state.last is LastEntryKind.CUT_TEXT else "failed", message)
+        case LastEntryKind.EMPTY | LastEntryKind.REASONING_ONLY if state.finish_reason == "content_filter":
             action = EndTurn("failed", "The server's content filter blocked the answer. Ask in other words.")
-        case LastStepKind.EMPTY | LastStepKind.REASONING_ONLY if state.empty_nudges < NUDGES:
+        case LastEntryKind.EMPTY | LastEntryKind.REASONING_ONLY if state.empty_nudges < NUDGES:
             action = SendRequest(InterventionKind.EMPTY_RESPONSE)
-        case LastStepKind.EMPTY | LastStepKind.REASONING_ONLY:
+        case LastEntryKind.EMPTY | LastEntryKind.REASONING_ONLY:
             action = EndTurn("failed", _EMPTY_TWICE_MESSAGE)
     return action
 
 
-def _check_request(state: NextActionInputs, move: LadderDecision, request: SendRequest) -> LadderDecision:
+def _check_request(state: NextActionInputs, move: ChosenLadderAction, request: SendRequest) -> ChosenLadderAction:
     """Return `move`, or another decision if the step limit, missing progress or a full context forbids a request."""
     if state.steps >= state.step_limit:
-        return LadderDecision(LadderRung.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))
-    if state.last is LastStepKind.RESULTS and request.nudge is None:
+        return ChosenLadderAction(LadderRule.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))
+    if state.last is LastEntryKind.RESULTS and request.nudge is None:
         stuck = max(state.repeats - NO_PROGRESS_REPEATS, state.fruitless_steps - NO_PROGRESS_FRUITLESS_STEPS)
         if stuck >= NO_PROGRESS_PATIENCE:
-            return LadderDecision(LadderRung.NO_PROGRESS, SendClosingRequest(InterventionKind.NO_PROGRESS))
+            return ChosenLadderAction(LadderRule.NO_PROGRESS, SendClosingRequest(InterventionKind.NO_PROGRESS))
         if stuck >= 0 and state.no_progress_nudges < NUDGES:
-            move = LadderDecision(LadderRung.NO_PROGRESS, SendRequest(InterventionKind.NO_PROGRESS))
+            move = ChosenLadderAction(LadderRule.NO_PROGRESS, SendRequest(InterventionKind.NO_PROGRESS))
     if state.room_needed and not state.compacted:
-        return LadderDecision(LadderRung.FULL_CONTEXT, CompactContext())
+        return ChosenLadderAction(LadderRule.FULL_CONTEXT, CompactContext())
     return move
 
 

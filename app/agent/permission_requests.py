@@ -12,10 +12,10 @@ from app.concurrency import WaitInterrupted
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
 from app.copies import replace
-from app.tools.base.command_forms import CommandForm, McpToolForm, load_permission_form
+from app.tools.base.command_forms import AllowableCommandPattern, AllowableMcpTool, load_permission_form
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 
-Form = CommandForm | McpToolForm
+Form = AllowableCommandPattern | AllowableMcpTool
 
 
 class PermanentPermissionStore(Protocol):
@@ -67,7 +67,7 @@ class GrantedPermissions:
 
 
 def _covers(form: Form, permission_request: PermissionRequest) -> bool:
-    if isinstance(form, CommandForm):
+    if isinstance(form, AllowableCommandPattern):
         is_coverable = permission_request.kind == "command" and not permission_request.only_once
         return is_coverable and form.matches(permission_request.detail)
     return form == permission_request.form

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
-from app.agent.gate import GatePolicy
+from app.agent.gate import GateClosingPolicy
 from app.agent.limits import SessionLimits
 from app.agent.permission_requests import PermanentPermissionStore
 from app.config.config_tables import PriceTable
@@ -73,7 +73,7 @@ class OtherSession(Struct, frozen=True):
     """Whether a process has it open and reacts at once to new events."""
 
 
-class OtherSessionLogs(Protocol):
+class OtherSessionLogWriterPort(Protocol):
     """The logs of the workspace's other sessions; events can be appended to them."""
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
@@ -87,7 +87,7 @@ class SessionPorts(Struct, frozen=True):
     """Services that one session uses."""
 
     sink: EventStoreInterface
-    other_sessions: OtherSessionLogs
+    other_sessions: OtherSessionLogWriterPort
     claim: TurnClaim
     service: ProposalService
     tools: ToolSet
@@ -119,7 +119,7 @@ class TurnSettings(Struct, frozen=True):
 
     prompt: Callable[[int], str]
     """Returns the system prompt; its argument is the number of steps of a turn that may stage edits."""
-    policy: GatePolicy = field(default_factory=GatePolicy)
+    policy: GateClosingPolicy = field(default_factory=GateClosingPolicy)
     max_steps: int = 50
     plan: bool = False
     """Plan mode: edits are refused."""

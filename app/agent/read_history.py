@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from app.concurrency import iterate_when_event_loop_idle
 from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
-from app.proposals.risk.read_reasons import FileReadHistory, ReadHistory
+from app.proposals.risk.read_reasons import FileReadHistory, ModelReadsBeforeEdit
 
 _TOOLS_WITHOUT_CONTENT = ("list_files", "ask_user", "write_todos", "read_skill", "find_tools")
 """Tools whose arguments or results may name a file without showing its content."""
@@ -35,7 +35,7 @@ class _FileSeen(Struct):
 
 def find_reads_before_message(
     events: Sequence[Event], message: AssistantMessage, paths: Collection[str]
-) -> ReadHistory:
+) -> ModelReadsBeforeEdit:
     """Return what the model had read when it wrote `message`; blocks: call it on a thread.
 
     Args:
@@ -69,7 +69,7 @@ def find_reads_before_message(
             case _:
                 pass
     edits = [text for call in message.calls if call.name in _EDIT_TOOLS for text in _string_values(call.arguments)]
-    return ReadHistory(
+    return ModelReadsBeforeEdit(
         request,
         {
             path: FileReadHistory(
@@ -88,7 +88,9 @@ def find_reads_before_message(
     )
 
 
-def find_reads_before_proposal(events: Sequence[Event], proposal: str, paths: Collection[str]) -> ReadHistory | None:
+def find_reads_before_proposal(
+    events: Sequence[Event], proposal: str, paths: Collection[str]
+) -> ModelReadsBeforeEdit | None:
     """Return what the model had read when it wrote a proposal; None if it is not in the log; call it on a thread."""
     found = (event for event in reversed(events) if isinstance(event, ProposalStaged) and event.proposal == proposal)
     staged = next(found, None)

@@ -1,6 +1,6 @@
 """One conversation in one workspace: handles the user's actions, runs turns, and notifies its subscribers.
 
-The ladder decides what the model does next, the projection what is sent, `TurnRunner` when a turn may start. A
+The ladder decides what the model does next, the projection what is sent, `TurnScheduler` when a turn may start. A
 session belongs to one event loop; its proposal service runs on threads.
 """
 
@@ -17,21 +17,21 @@ from app.agent.decision_service import (
     unrecorded_decision_error,
 )
 from app.agent.executor import Executor
-from app.agent.gate import GatePolicy, ToolCallGate
-from app.agent.interventions import TurnStartInterventions
+from app.agent.gate import GateClosingPolicy, ToolCallGate
+from app.agent.interventions import TurnStartInterventionBuilder
 from app.agent.limits import CostAndTimeMeter
 from app.agent.permission_requests import GrantedPermissions, PermissionRequestService
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
 from app.agent.request_payload import NextRequestImagesFold, RequestFactory, unseen_images_notice
 from app.agent.side_questions import SideQuestionService
 from app.agent.turn import ConversationState, Turn
-from app.agent.turns import TurnRunner
+from app.agent.turns import TurnScheduler
 from app.agent.updates import (
     EventRecorded,
-    GateChanged,
+    GateOpenedOrClosed,
     PhaseChanged,
     ProposalsChanged,
-    QueueChanged,
+    QueuedMessagesChanged,
     SessionFailed,
     SessionPhase,
     Update,
@@ -39,7 +39,7 @@ from app.agent.updates import (
 from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
-    CommandInvocation,
+    CustomCommandInvocation,
     Event,
     HistoryCompacted,
     MessageQueued,
@@ -74,13 +74,13 @@ class EventPublishingFold:
         self._publish(EventRecorded(event))
         self.publish_gate_change()
         if isinstance(event, MessageQueued | MessagesDequeued):
-            self._publish(QueueChanged(self._queue()))
+            self._publish(QueuedMessagesChanged(self._queue()))
 
     def publish_gate_change(self) -> None:
-        """Publish `GateChanged` if the gate has opened or closed since the last call."""
+        """Publish `GateOpenedOrClosed` if the gate has opened or closed since the last call."""
         if self._gate.is_closed != self._published_closed:
             self._published_closed = self._gate.is_closed
-            self._publish(GateChanged(self._gate.is_closed))
+            self._publish(GateOpenedOrClosed(self._gate.is_closed))
 
 
 class SessionUsageTotals:
@@ -125,10 +125,10 @@ class Session(DecisionService):
             lambda: self.settings,
             lambda: self._turns.feedback.unanswered,
         )
-        turn_start = TurnStartInterventions(
+        turn_start = TurnStartInterventionBuilder(
             self.log, ports.service, session_id, self.pending, lambda: self.settings.plan
         )
-        self._turns = TurnRunner(
+        self._turns = TurnScheduler(
             self.log,
             ports.claim,
             self._make_turn,
@@ -185,7 +185,9 @@ class Session(DecisionService):
 
     # Messages of the user; each raises `SessionOpenElsewhere` if another process runs the turns of this session
 
-    async def send(self, text: str, command: CommandInvocation | None = None, images: Sequence[Image] = ()) -> None:
+    async def send(
+        self, text: str, command: CustomCommandInvocation | None = None, images: Sequence[Image] = ()
+    ) -> None:
         """Send a message. During a turn it is queued; if a question is open, it is the answer.
 
         Args:
@@ -245,7 +247,7 @@ class Session(DecisionService):
         """Record that the taken messages have left the queue; call it when the composer has stored them."""
         await self._turns.confirm_queue_taken()
 
-    def set_gate_policy(self, policy: GatePolicy) -> None:
+    def set_gate_policy(self, policy: GateClosingPolicy) -> None:
         """Change when the gate closes, from the next staged edit on; prompt and results name the new policy."""
         self.settings = replace(self.settings, policy=policy)
         self.gate.policy = policy
@@ -315,7 +317,7 @@ class Session(DecisionService):
         # A crash may have left a turn without its end event; no turn runs now.
         self.gate.end_turn()
         self._publish(PhaseChanged(SessionPhase.ASKING if self.question else SessionPhase.IDLE))
-        self._publish(QueueChanged(self.queue))
+        self._publish(QueuedMessagesChanged(self.queue))
 
     # Decisions
 

@@ -12,11 +12,11 @@ from typing import Any
 from msgspec.structs import fields
 
 from app.agent.ladder import (
+    ChosenLadderAction,
     CompactContext,
     EndTurn,
-    LadderDecision,
     NextActionInputs,
-    RunCalls,
+    RunToolCalls,
     SendClosingRequest,
     SendRequest,
     WaitForAnswer,
@@ -40,7 +40,7 @@ _MAX_NAME_CHARACTERS = 40
 """Maximum number of characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
 
 
-def make_ladder_move_event(state: NextActionInputs, move: LadderDecision) -> LadderMove:
+def make_ladder_move_event(state: NextActionInputs, move: ChosenLadderAction) -> LadderMove:
     """Return the log event that records a decision of the ladder and the state on which it is based."""
     match move.action:
         case EndTurn(stopped=stopped):
@@ -51,7 +51,7 @@ def make_ladder_move_event(state: NextActionInputs, move: LadderDecision) -> Lad
             move_text = f"closing request: {kind}"
         case CompactContext():
             move_text = "make room"
-        case RunCalls():
+        case RunToolCalls():
             move_text = "run calls"
         case SendRequest(nudge=nudge):
             move_text = f"request: {nudge}" if nudge else "request"

@@ -19,8 +19,8 @@ from app.agent.gate import ToolCallGate
 from app.agent.ladder import (
     CompactContext,
     EndTurn,
-    LastStepKind,
-    RunCalls,
+    LastEntryKind,
+    RunToolCalls,
     SendClosingRequest,
     SendRequest,
     WaitForAnswer,
@@ -146,7 +146,7 @@ class Turn:
         budget = await self._make_budget()
         while True:
             # Tool calls cost nothing: they may run if the closing request is still affordable after them.
-            reached = budget.find_reached_limit(before_request=self._state.last is not LastStepKind.CALLS)
+            reached = budget.find_reached_limit(before_request=self._state.last is not LastEntryKind.CALLS)
             state = make_next_action_inputs(
                 self._state,
                 self._gate,
@@ -169,13 +169,13 @@ class Turn:
                     await self._send_closing_request(kind)
                 case CompactContext():
                     await self._make_room()
-                case RunCalls():
+                case RunToolCalls():
                     response = self._state.last_message
                     assert response is not None, "calls come with a response"
                     await self._executor.run_calls(response, self._interrupter, self._gate, budget)
                 case SendRequest(nudge=kind):
                     if kind is not None:
-                        calls_cut = self._state.last is LastStepKind.CUT_CALLS
+                        calls_cut = self._state.last is LastEntryKind.CUT_CALLS
                         await self._log.append(
                             interventions.nudge_instruction(
                                 kind, calls_cut_off=calls_cut, progress=self._turn_progress
@@ -279,7 +279,7 @@ class Turn:
 
     async def _make_room(self, *, by_hand: bool = False) -> bool:
         self._publish(PhaseChanged(SessionPhase.COMPACTING))
-        forced = by_hand or bool(self._state.failure) or self._state.last is LastStepKind.NO_ROOM
+        forced = by_hand or bool(self._state.failure) or self._state.last is LastEntryKind.NO_ROOM
         self._compaction_tried = True
         inputs = await self._requests.payload_inputs(self._model)
         with contextlib.suppress(WaitInterrupted):

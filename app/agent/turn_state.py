@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from app.agent.gate import ToolCallGate
 from app.agent.interventions import TurnProgress
-from app.agent.ladder import LastStepKind, NextActionInputs
+from app.agent.ladder import LastEntryKind, NextActionInputs
 from app.agent.limits import ReachedLimit
 from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallOutcome,
-    CommandInvocation,
     ContentPruned,
+    CustomCommandInvocation,
     Event,
     HistoryCompacted,
     Intervention,
@@ -43,16 +43,16 @@ _MAX_CALL_CHARACTERS = 160
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 
 
-def classify_response(message: AssistantMessage) -> LastStepKind:
+def classify_response(message: AssistantMessage) -> LastEntryKind:
     """Return the kind of a response that the ladder distinguishes."""
     cut = message.state == "truncated"
     if message.calls and message.state != "interrupted":
-        return LastStepKind.CUT_CALLS if cut else LastStepKind.CALLS
+        return LastEntryKind.CUT_CALLS if cut else LastEntryKind.CALLS
     if message.text.strip():
-        return LastStepKind.CUT_TEXT if cut else LastStepKind.TEXT
+        return LastEntryKind.CUT_TEXT if cut else LastEntryKind.TEXT
     if message.finish_reason in _CUT_REASONS and not message.reasoning.strip():
-        return LastStepKind.NO_ROOM
-    return LastStepKind.REASONING_ONLY if message.reasoning.strip() else LastStepKind.EMPTY
+        return LastEntryKind.NO_ROOM
+    return LastEntryKind.REASONING_ONLY if message.reasoning.strip() else LastEntryKind.EMPTY
 
 
 class TurnState:
@@ -70,14 +70,14 @@ class TurnState:
         self._reset()
 
     def _reset(self) -> None:
-        self.command: CommandInvocation | None = None
+        self.command: CustomCommandInvocation | None = None
         """The custom command that produced the message that started the turn; the last one if there are several."""
         self.steps = 0
         """Requests sent in this turn, without the closing one."""
         self.closing_sent = False
         self.closed_by: LimitName | None = None
         """The limit because of which the closing request is sent."""
-        self.last = LastStepKind.USER
+        self.last = LastEntryKind.USER
         self.finish_reason: str | None = None
         self.failure = ""
         self.failure_message = ""
@@ -156,7 +156,7 @@ class TurnState:
                 if event.closing:
                     self.closing_sent = True
                     # Reset: the next response answers the closing request.
-                    self.last = LastStepKind.USER
+                    self.last = LastEntryKind.USER
                 else:
                     self.steps += 1
             case RequestFailed():
@@ -172,8 +172,8 @@ class TurnState:
                 self.compacted = True
                 if self.failure == "context_full":
                     self.failure = self.failure_message = ""
-                if self.last is LastStepKind.NO_ROOM:
-                    self.last = LastStepKind.USER
+                if self.last is LastEntryKind.NO_ROOM:
+                    self.last = LastEntryKind.USER
 
     def _apply_response(self, message: AssistantMessage) -> None:
         self.responses += 1
@@ -184,9 +184,9 @@ class TurnState:
         self.last_message = message
         self._open_calls = {call.uid for call in message.calls} if message.state != "interrupted" else set()
         self._step_fruitful = False
-        if self.last is not LastStepKind.NO_ROOM:
+        if self.last is not LastEntryKind.NO_ROOM:
             self.compacted = False
-        if self.last in (LastStepKind.CALLS, LastStepKind.TEXT):
+        if self.last in (LastEntryKind.CALLS, LastEntryKind.TEXT):
             self.nudges.pop(InterventionKind.TRUNCATED, None)
             self.nudges.pop(InterventionKind.EMPTY_RESPONSE, None)
         self._signatures = {call.uid: _call_signature(call.name, call.arguments) for call in message.calls}
@@ -204,8 +204,8 @@ class TurnState:
             self._succeeded_calls.add(signature)
             self._last_effect = (self.steps, signature)
         if not self._open_calls:
-            if self.last is LastStepKind.CALLS:
-                self.last = LastStepKind.RESULTS
+            if self.last is LastEntryKind.CALLS:
+                self.last = LastEntryKind.RESULTS
             self.fruitless_steps = 0 if self._step_fruitful else self.fruitless_steps + 1
 
 

@@ -8,11 +8,11 @@ from app.agent.gate import UnansweredFeedback
 from app.agent.ports import TurnClaim
 from app.agent.turn import Cause, Turn
 from app.agent.turn_state import TurnState
-from app.agent.updates import PhaseChanged, QueueChanged, SessionFailed, SessionPhase, Update
+from app.agent.updates import PhaseChanged, QueuedMessagesChanged, SessionFailed, SessionPhase, Update
 from app.concurrency import Interrupter
 from app.conversation.events import (
     Answer,
-    CommandInvocation,
+    CustomCommandInvocation,
     Event,
     MessageQueued,
     MessagesDequeued,
@@ -85,7 +85,7 @@ class _UserInputWatcher:
             self._on_input()
 
 
-class TurnRunner:
+class TurnScheduler:
     """Starts the turns of a session one at a time, queues messages meanwhile, and interrupts the running turn.
 
     All turn starts are serialised by the lock `_start_lock`; preconditions are checked again while it is held.
@@ -156,7 +156,7 @@ class TurnRunner:
     # Start of a turn
 
     async def send_message(
-        self, text: str, command: CommandInvocation | None = None, images: Sequence[Image] = ()
+        self, text: str, command: CustomCommandInvocation | None = None, images: Sequence[Image] = ()
     ) -> None:
         """Handle a message: answer the open question, queue it while a turn runs, or start a turn.
 
@@ -231,7 +231,7 @@ class TurnRunner:
             return ()
         texts = self._queue.take_back()
         if texts:
-            self._publish(QueueChanged(()))
+            self._publish(QueuedMessagesChanged(()))
         return texts
 
     async def confirm_queue_taken(self) -> None:
@@ -279,7 +279,7 @@ class TurnRunner:
             return True
 
     async def _handle_message(
-        self, text: str, command: CommandInvocation | None = None, images: Sequence[Image] = ()
+        self, text: str, command: CustomCommandInvocation | None = None, images: Sequence[Image] = ()
     ) -> None:
         attached = tuple(images)
         if self.is_busy or self._is_closing:

@@ -73,7 +73,7 @@ class PhaseChanged(Struct, frozen=True):
     """Monotonic time at which a wait ends, for a countdown; 0 if there is none."""
 
 
-class GateChanged(Struct, frozen=True):
+class GateOpenedOrClosed(Struct, frozen=True):
     """The gate closed or opened."""
 
     closed: bool
@@ -85,7 +85,7 @@ class ProposalsChanged(Struct, frozen=True):
     ids: tuple[str, ...]
 
 
-class QueueChanged(Struct, frozen=True):
+class QueuedMessagesChanged(Struct, frozen=True):
     """The queued messages have changed; `texts` are oldest first."""
 
     texts: tuple[str, ...]
@@ -152,9 +152,9 @@ Update = (
     | CallStreamed
     | StreamDiscarded
     | PhaseChanged
-    | GateChanged
+    | GateOpenedOrClosed
     | ProposalsChanged
-    | QueueChanged
+    | QueuedMessagesChanged
     | CommandOutputStreamed
     | PermissionRequested
     | PermissionResolved

@@ -24,12 +24,12 @@ from app.attestation.signed_statement import (
     COMMIT_NAMESPACE,
     ReviewedFile,
     SignatureVerifier,
-    SignedReview,
+    SignedApproval,
     StatementError,
-    hunk_digests,
+    make_base_independent_hunk_digests,
 )
 from app.git.blobs import TreeDiffEntry, TreeEntry, convert_to_git_blob_id_and_bytes, to_git_mode
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.commits import CommitWithChanges, diff_trees, read_commits
 from app.git.run_git import GitFailed
 from app.sandbox.captured_changes import FileOrLink, PathChange
@@ -50,7 +50,7 @@ class AcceptedReview(Struct, frozen=True, eq=False):
     signer: str
     """The principal of the key."""
     key: str
-    review: SignedReview
+    review: SignedApproval
     file: ReviewedFile
 
 
@@ -156,7 +156,7 @@ class CommitVerifier:
 
     def __init__(
         self,
-        borrowed: BorrowedRepository,
+        borrowed: ObjectBorrowingRepository,
         policy: ReviewPolicy,
         commit: str,
         valid_at: float | None = None,
@@ -267,7 +267,7 @@ class CommitVerifier:
         for search in searches:
             pair = search.pair
             before, after = (contents[entry.blob] if entry else b"" for entry in (pair.before, pair.after))
-            hunks = hunk_digests(pair.path, before, after, self._borrowed.object_format)
+            hunks = make_base_independent_hunk_digests(pair.path, before, after, self._borrowed.object_format)
             found.append((search, hunks))
         self._notes.read_envelopes_of_digests(digest for _, hunks in found for _, hunk in hunks for digest in hunk)
         for search, hunks in found:
@@ -314,7 +314,7 @@ class CommitVerifier:
             else:
                 yield AcceptedReview(signer, key, review, file)
 
-    def _unmet_requirement(self, review: SignedReview) -> str:
+    def _unmet_requirement(self, review: SignedApproval) -> str:
         """Return the requirement of the policy that a review does not meet; empty if it meets all."""
         limit = self._load_policy.unseen_lines
         if limit is not None and (review.unseen_lines is None or review.unseen_lines > limit):
@@ -353,7 +353,7 @@ class CommitVerifier:
         return "", ""
 
 
-def find_root_commits(borrowed: BorrowedRepository, commit: str) -> list[str]:
+def find_root_commits(borrowed: ObjectBorrowingRepository, commit: str) -> list[str]:
     """Return the root commits of a history, which identify a repository without a name. Raises GitFailed."""
     if borrowed.shallow_commits:
         raise GitFailed(
@@ -434,7 +434,7 @@ def require_approvals_by_other_people(root: Path, changes: Iterable[PathChange])
     Raises:
         GitFailed: They have not, or the repository, its policy, the allowed keys or a note can't be read.
     """
-    with BorrowedRepository(root) as borrowed:
+    with ObjectBorrowingRepository(root) as borrowed:
         if not (head := borrowed.resolve_object_id("HEAD")):
             return
         policy = read_committed_policy(borrowed, head)
@@ -464,7 +464,7 @@ def require_approvals_by_other_people(root: Path, changes: Iterable[PathChange])
                 )
 
 
-def _make_tree_entry(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> TreeEntry:
+def _make_tree_entry(borrowed: ObjectBorrowingRepository, path: str, leaf: FileOrLink) -> TreeEntry:
     return TreeEntry(
         path, to_git_mode(leaf.mode, link=leaf.is_link), convert_to_git_blob_id_and_bytes(borrowed, path, leaf)[0]
     )
@@ -523,7 +523,7 @@ def verify_range(
     Raises:
         GitFailed: The range is empty, or the repository, a note, the policy or the keys can't be read.
     """
-    with BorrowedRepository(root, work_tree=False) as borrowed:
+    with ObjectBorrowingRepository(root, work_tree=False) as borrowed:
         if any(key.endswith(".promisor") for key in borrowed.settings):
             raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
         base, tip = parse_commit_range(borrowed, revision_range)
@@ -537,7 +537,7 @@ def verify_range(
         return RangeVerification(base, tip, source, commits, verifier.refused)
 
 
-def parse_commit_range(borrowed: BorrowedRepository, revision_range: str) -> tuple[str, str]:
+def parse_commit_range(borrowed: ObjectBorrowingRepository, revision_range: str) -> tuple[str, str]:
     """Return the commit before a range, empty if there is none, and its last commit. Raises GitFailed."""
     if not revision_range:
         upstream = borrowed.resolve_object_id("HEAD@{upstream}")
@@ -555,7 +555,7 @@ def parse_commit_range(borrowed: BorrowedRepository, revision_range: str) -> tup
     return base, tip
 
 
-def _load_policy(borrowed: BorrowedRepository, base: str, file: str | None) -> tuple[ReviewPolicy, str]:
+def _load_policy(borrowed: ObjectBorrowingRepository, base: str, file: str | None) -> tuple[ReviewPolicy, str]:
     """Return the policy and its source: a file that the user names, or the base of the range. Raises GitFailed."""
     if file is not None:
         try:

@@ -2,7 +2,7 @@
 
 In `refs/notes/signoff-reviews` an envelope is the note of its own blob id. The ids of envelopes, one per line, are
 the notes of digests: of the versions before and after a review, and of its hunks. This layout lets git's strategy
-`cat_sort_uniq` merge the notes of two people, and a verifier reads only the notes of its commits. `GitNotesInstaller`
+`cat_sort_uniq` merge the notes of two people, and a verifier reads only the notes of its commits. `GitNotesSetup`
 configures a repository to fetch, push and write the notes.
 """
 
@@ -18,12 +18,12 @@ from app.attestation.signed_statement import (
     Envelope,
     ReviewedFile,
     ReviewPredicate,
-    SignedReview,
+    SignedApproval,
     StatementError,
     file_version_note_id,
     read_envelope,
 )
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.remotes import remote_names
 from app.git.run_git import GitFailed, run_git
 from app.proposals.values.record_entries import git_blob_id
@@ -53,7 +53,7 @@ class ReviewNoteReader:
         GitFailed: One of them does not exist.
     """
 
-    def __init__(self, borrowed: BorrowedRepository, more: Sequence[str] = ()) -> None:
+    def __init__(self, borrowed: ObjectBorrowingRepository, more: Sequence[str] = ()) -> None:
         self._borrowed = borrowed
         self._bytes = 0
         names = [*borrowed.list_references(REVIEWS, FETCHED), *more]
@@ -61,7 +61,7 @@ class ReviewNoteReader:
         if not all(self._tips):
             raise GitFailed(f"There are no notes {names[self._tips.index('')]} here.")
         self._looked_up: set[str] = set()
-        self._by_path: dict[str, list[tuple[str, SignedReview, ReviewedFile]]] = {}
+        self._by_path: dict[str, list[tuple[str, SignedApproval, ReviewedFile]]] = {}
         self.envelopes: dict[str, tuple[Envelope, ReviewPredicate]] = {}
         """The envelopes that were read, by id."""
         self.unreadable: dict[str, str] = {}
@@ -117,7 +117,7 @@ class ReviewNoteReader:
             except StatementError as error:
                 self.unreadable[name] = str(error)
 
-    def reviews_of_path(self, path: str) -> Sequence[tuple[str, SignedReview, ReviewedFile]]:
+    def reviews_of_path(self, path: str) -> Sequence[tuple[str, SignedApproval, ReviewedFile]]:
         """Return the reviews of a path that were read, each with the id of its envelope."""
         return self._by_path.get(path, ())
 
@@ -159,14 +159,14 @@ class ReviewNoteReader:
         return self._borrowed.read_blobs(sorted(sizes))
 
 
-def merge_fetched_notes(borrowed: BorrowedRepository) -> None:
+def merge_fetched_notes(borrowed: ObjectBorrowingRepository) -> None:
     """Merge fetched notes of others into our own, so that ours can be pushed. Raises GitFailed."""
     for fetched in borrowed.list_references(FETCHED):
         borrowed.merge_notes(REVIEWS, fetched)
 
 
-def merge_notes_and_add_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
-    """Merge fetched notes into our own, add an envelope to them, and return its id. Raises GitFailed."""
+def merge_notes_and_add_envelope(borrowed: ObjectBorrowingRepository, envelope: bytes) -> str:
+    """Merge fetched notes into our own, add an envelope, and return the id of its blob. Raises GitFailed."""
     _, predicate = read_envelope(envelope)
     name = git_blob_id(envelope, borrowed.object_format)
     files = [file for review in predicate.reviews for file in review.files]
@@ -191,15 +191,15 @@ _HOOK_TEXT = f"\n# Note and sign what was reviewed of this commit.\n{_HOOK_COMMA
 _MAX_GIT_FILE_BYTES = 1 << 20
 
 
-class GitConfigOrHookChange(Struct, frozen=True):
-    """A change of git's configuration or a hook."""
+class GitNotesSetupChange(Struct, frozen=True):
+    """A change of git's configuration or of a hook that the exchange of review notes needs."""
 
     path: Path
     before: str
     after: str
 
 
-class GitNotesInstaller:
+class GitNotesSetup:
     """Finds and writes missing git settings and hooks for signed reviews; only `write_changes` changes files.
 
     Args:
@@ -209,7 +209,7 @@ class GitNotesInstaller:
         GitFailed: There is no such remote.
     """
 
-    def __init__(self, borrowed: BorrowedRepository, remote: str) -> None:
+    def __init__(self, borrowed: ObjectBorrowingRepository, remote: str) -> None:
         if remote and remote not in remote_names(borrowed):
             raise GitFailed(f"There is no remote {remote} here.")
         self._environment = borrowed.environment
@@ -228,7 +228,7 @@ class GitNotesInstaller:
         hooks = borrowed.top / Path(folder).expanduser() if folder else common_dir / "hooks"
         self._hook = hooks / "post-commit"
 
-    def missing_changes(self) -> list[GitConfigOrHookChange]:
+    def missing_changes(self) -> list[GitNotesSetupChange]:
         """Return the files before and after the setup; empty if nothing is missing.
 
         Raises:
@@ -240,7 +240,7 @@ class GitNotesInstaller:
             copy.write_text(before, encoding="utf-8", errors="surrogateescape")
             self._write_settings(copy)
             after = _read_text(copy)
-        found = [GitConfigOrHookChange(self._config, before, after)] if after != before else []
+        found = [GitNotesSetupChange(self._config, before, after)] if after != before else []
         hook = _read_text(self._hook)
         if _HOOK_COMMAND not in hook:
             if hook and not hook.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env sh", "#!/usr/bin/env bash")):
@@ -250,7 +250,7 @@ class GitNotesInstaller:
             # At the beginning, because the user's hook may end with `exit` or `exec`.
             first, _, rest = hook.partition("\n")
             text = f"{first or '#!/bin/sh'}\n{_HOOK_TEXT}{rest}"
-            found.append(GitConfigOrHookChange(self._hook, hook, text))
+            found.append(GitNotesSetupChange(self._hook, hook, text))
         return found
 
     def write_changes(self) -> None:

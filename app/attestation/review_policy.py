@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from app.attestation.signed_statement import read_user_allowed_signers
 from app.config.config_tables import WholeNumber
 from app.config.toml_files import describe_invalid_toml, parse_toml
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import GitFailed
 
 POLICY_PATH = ".signoff/review-policy.toml"
@@ -80,13 +80,13 @@ def parse_policy(text: bytes, name: str) -> ReviewPolicy:
         raise GitFailed(f"{name} is no TOML: {error}.") from error
 
 
-def read_committed_policy(borrowed: BorrowedRepository, commit: str) -> ReviewPolicy:
+def read_committed_policy(borrowed: ObjectBorrowingRepository, commit: str) -> ReviewPolicy:
     """Return the policy of a commit, or the default one. Raises GitFailed if it is invalid."""
     text = read_committed_file(borrowed, commit, POLICY_PATH)
     return ReviewPolicy() if text is None else parse_policy(text, f"{POLICY_PATH} of {commit[:7]}")
 
 
-def read_allowed_signers(borrowed: BorrowedRepository, policy: ReviewPolicy, commit: str) -> bytes:
+def read_allowed_signers(borrowed: ObjectBorrowingRepository, policy: ReviewPolicy, commit: str) -> bytes:
     """Return the allowed SSH keys, from the policy's file in a commit or from the user's git configuration.
 
     Raises:
@@ -106,7 +106,7 @@ def read_allowed_signers(borrowed: BorrowedRepository, policy: ReviewPolicy, com
     return allowed
 
 
-def read_committed_file(borrowed: BorrowedRepository, commit: str, path: str) -> bytes | None:
+def read_committed_file(borrowed: ObjectBorrowingRepository, commit: str, path: str) -> bytes | None:
     """Return the bytes of a file in a commit; None if it does not exist or is not a file."""
     said = borrowed.run_query("ls-tree", "-z", "--full-tree", commit, "--", path).decode("utf-8", "surrogateescape")
     facts = said.partition("\t")[0].split()

@@ -18,7 +18,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import GitFailed, read_user_git_setting
 from app.proposals.text.diff import diff_lines
 from app.proposals.values.record_entries import git_blob_id
@@ -64,7 +64,7 @@ class ReviewedFile(_StrictModel):
     """The digests of each text hunk, if the contents were still available when it was signed."""
 
 
-class ReviewOrigin(_StrictModel):
+class ReviewedProposalOrigin(_StrictModel):
     """The author of the proposed change."""
 
     kind: str
@@ -96,7 +96,7 @@ class ReviewHunkTestEvidence(_StrictModel):
     """The check whose tests ran."""
 
 
-class SignedReview(_StrictModel):
+class SignedApproval(_StrictModel):
     """A person's approval of a proposal, as a signed statement holds it: files, hunks and checks, no comments."""
 
     reviewer: str
@@ -106,7 +106,7 @@ class SignedReview(_StrictModel):
     result: str = Field(pattern="^(approved|partly_approved|redone)$")
     """The decision in the record."""
     proposal: str
-    origin: ReviewOrigin
+    origin: ReviewedProposalOrigin
     files: tuple[ReviewedFile, ...]
     approved: tuple[int, ...] = ()
     """Numbers of the approved hunks."""
@@ -129,7 +129,7 @@ class ReviewPredicate(_StrictModel):
 
     repository: tuple[str, ...]
     """The root commits of the repository; before them the name in the policy, if there is one."""
-    reviews: tuple[SignedReview, ...]
+    reviews: tuple[SignedApproval, ...]
 
 
 class _StatementSubject(_StrictModel):
@@ -172,7 +172,7 @@ class Envelope(_StrictModel):
         return pre_authentication_encoding(_decode_base64(self.payload))
 
 
-def make_statement(repository: Sequence[str], reviews: Sequence[SignedReview]) -> bytes:
+def make_statement(repository: Sequence[str], reviews: Sequence[SignedApproval]) -> bytes:
     """Return the statement about these reviews, as the payload of an envelope."""
     named = {(file.path, file.result or file.base): file for review in reviews for file in review.files}
     statement = ReviewStatement(
@@ -212,8 +212,10 @@ def file_version_note_id(path: str, blob: str, algorithm: str) -> str:
     return git_blob_id(b"file\0%s\0%s" % (path.encode("utf-8", "surrogateescape"), blob.encode()), algorithm)
 
 
-def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[tuple[int, tuple[str, ...]]]:
-    """Return each hunk's first line in `result` and the digests that identify the hunk on any base.
+def make_base_independent_hunk_digests(
+    path: str, base: bytes, result: bytes, algorithm: str
+) -> list[tuple[int, tuple[str, ...]]]:
+    """Return each hunk's first line in `result` and its digests, which are the same on any base.
 
     The digests identify a hunk on another base. Each one is a git blob id of the path, the removed and the added
     lines, and three context lines: three before, or two before and one after, and so on. Each line is preceded by its
@@ -268,7 +270,7 @@ class SigningKey(Struct, frozen=True):
     """For ssh, a path or `key::` with the public key; for gpg, the value of `--local-user`."""
 
 
-def find_signing_key(borrowed: BorrowedRepository) -> SigningKey | None:
+def find_signing_key(borrowed: ObjectBorrowingRepository) -> SigningKey | None:
     """Return the signing key that git is configured with; None if there is none."""
     kind = borrowed.setting("gpg.format") or "openpgp"
     key = borrowed.setting("user.signingkey")

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from app.automation.tool_reports import ChangedLineCoverage
-from app.automation.workspace_tree import WorkspaceTree
+from app.automation.workspace_tree import WorkspaceTreeId
 from app.copies import replace
-from app.proposals.decide.workspace_versions import CheckedHunkLineRange
+from app.proposals.decide.workspace_versions import HunkRangeInCheckedFile
 from app.proposals.values.decision_facts import RecordedCheckResult
 from app.sandbox.process import describe_exit
 from app.text.quantities import format_count, join_first
@@ -147,7 +147,7 @@ class CheckRunResult(Struct, frozen=True):
         return format_count(len(self.findings), "finding") if self.findings else describe_exit(self.code)
 
 
-class CoverageReportLine(NamedTuple):
+class ChangedLineInCoverageReport(NamedTuple):
     """A changed line that a coverage report names."""
 
     path: str
@@ -174,19 +174,19 @@ class ProposalCheckResult:
     """The last line of its output while it runs."""
     seconds: float = 0.0
     """How long it has run so far, or ran in total."""
-    tree: WorkspaceTree | None = None
+    tree: WorkspaceTreeId | None = None
     """The exact content of the workspace that was checked; None until the check has ended."""
     stale: str = ""
     """Why the result does not apply to the content after an approval: `before b.py changed`; empty if it does."""
-    hunks: Mapping[str, tuple[CheckedHunkLineRange, ...]] = field(default_factory=dict, compare=False, repr=False)
-    """`FilesBeforeAndAfter.hunks` of the versions that were checked."""
+    hunks: Mapping[str, tuple[HunkRangeInCheckedFile, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """`FilesToCheckBeforeAndAfter.hunks` of the versions that were checked."""
 
     @property
     def is_current(self) -> bool:
         """Return whether it ended on exactly the content that an approval would leave."""
         return self.state.has_outcome and not self.stale
 
-    def as_outdated(self, current_tree: WorkspaceTree, change: str = "") -> "ProposalCheckResult":
+    def as_outdated(self, current_tree: WorkspaceTreeId, change: str = "") -> "ProposalCheckResult":
         """Return the result marked as outdated, because an approval would leave another tree.
 
         Args:
@@ -204,7 +204,7 @@ class ProposalCheckResult:
             words += f"; not run: {join_first(missed, _MAX_NAMED_LINES)}"
         return RecordedCheckResult(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
 
-    def changed_lines(self, *, is_run: bool) -> Iterator[CoverageReportLine]:
+    def changed_lines(self, *, is_run: bool) -> Iterator[ChangedLineInCoverageReport]:
         """Yield the changed lines that the check ran, or those that it did not run; none for an outdated result."""
         coverage = self.outcome.coverage if self.outcome is not None and not self.stale else None
         if coverage is None:
@@ -212,7 +212,7 @@ class ProposalCheckResult:
         for path, numbers in sorted((coverage.ran if is_run else coverage.missed).items()):
             for hunk in self.hunks.get(path, ()):
                 yield from (
-                    CoverageReportLine(path, hunk.start + offset + 1, hunk.id, offset)
+                    ChangedLineInCoverageReport(path, hunk.start + offset + 1, hunk.id, offset)
                     for offset in range(hunk.length)
                     if hunk.start + offset in numbers
                 )
@@ -271,7 +271,7 @@ class ProposalCheckResult:
         return {CheckState.PASSED: ", passed before", CheckState.FAILED: ", failed before"}.get(before.state, "")
 
 
-def _describe_difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
+def _describe_difference(before: WorkspaceTreeId | None, now: WorkspaceTreeId) -> str:
     """Return the difference in words: `before b.py changed`."""
     if before is not None and before.commit != now.commit:
         return f"before HEAD moved to {now.commit[:7] or 'a branch without commits'}"
@@ -302,7 +302,7 @@ class ProposalChecks(Struct, frozen=True):
         return any(result.state in (CheckState.WAITING, CheckState.RUNNING) for result in self.results)
 
     @property
-    def uncovered_lines(self) -> tuple[CoverageReportLine, ...]:
+    def uncovered_lines(self) -> tuple[ChangedLineInCoverageReport, ...]:
         """Return the changed lines that coverage reports name and no check ran."""
         return tuple(dict.fromkeys(self._find_uncovered()))
 
@@ -311,7 +311,7 @@ class ProposalChecks(Struct, frozen=True):
         """Return whether there are changed lines that no check ran."""
         return next(self._find_uncovered(), None) is not None
 
-    def _find_uncovered(self) -> Iterator[CoverageReportLine]:
+    def _find_uncovered(self) -> Iterator[ChangedLineInCoverageReport]:
         measured = [
             result for result in self.results if result.outcome is not None and result.outcome.coverage is not None
         ]

@@ -23,11 +23,11 @@ from app.automation.check_results import (
     parse_findings,
 )
 from app.automation.tool_reports import ChangedLineCoverage, read_changed_line_coverage
-from app.automation.workspace_tree import WorkspaceTree, WorkspaceTreeReader
+from app.automation.workspace_tree import WorkspaceTreeId, WorkspaceTreeReader
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.copies import replace
-from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
+from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
 from app.sandbox.process import ProcessExit, StartFailed, run_shielded
@@ -69,7 +69,7 @@ def arguments_to_run_all_tests(command: str) -> tuple[str, ...]:
     return ("./...",) if _GO_TEST.search(command) else ()
 
 
-def quote_names(names: Iterable[str]) -> str:
+def quote_names_for_shell(names: Iterable[str]) -> str:
     """Return names as words of a shell command; none of them contains a placeholder such as `{tests}`."""
     # `shlex` puts names with braces between single quotes, so that two more of them change nothing.
     return shlex.join(names).replace("{", "{''")
@@ -105,8 +105,10 @@ async def run_check(
         if line := text.strip().rpartition("\n")[2].rpartition("\r")[2].strip():
             progress(line[:200])
 
-    command = check.run.replace(FILES, quote_names([f"./{path}" if path.startswith("-") else path for path in files]))
-    command = command.replace(TESTS, quote_names(arguments_to_run_all_tests(command)))
+    command = check.run.replace(
+        FILES, quote_names_for_shell([f"./{path}" if path.startswith("-") else path for path in files])
+    )
+    command = command.replace(TESTS, quote_names_for_shell(arguments_to_run_all_tests(command)))
     try:
         async with sandbox.open_run(tree) as run:
             ended = await run.execute(
@@ -163,8 +165,8 @@ ReportResult = Callable[[ProposalCheckResult], None]
 class TreesWithAndWithoutProposal(Struct, frozen=True):
     """The workspace's tree with and without a proposal, whose results a check compares."""
 
-    after: WorkspaceTree
-    before: WorkspaceTree
+    after: WorkspaceTreeId
+    before: WorkspaceTreeId
 
     @property
     def ids(self) -> tuple[str, str, str]:
@@ -195,14 +197,14 @@ class CheckRunner:
         """Return why checks cannot run here; empty if they can. Raises ConfigError."""
         return await checks_unavailable_reason(self._sandbox())
 
-    async def read_trees(self, versions: FilesBeforeAndAfter) -> TreesWithAndWithoutProposal:
+    async def read_trees(self, versions: FilesToCheckBeforeAndAfter) -> TreesWithAndWithoutProposal:
         """Return the trees that a check would compare now. Raises OSError."""
         return TreesWithAndWithoutProposal(
             *await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before)
         )
 
     def cached_result(
-        self, check: CheckTable, trees: FilesBeforeAndAfter, checked_trees: TreesWithAndWithoutProposal
+        self, check: CheckTable, trees: FilesToCheckBeforeAndAfter, checked_trees: TreesWithAndWithoutProposal
     ) -> ProposalCheckResult | None:
         """Return the cached result for these exact contents; None if there is none."""
         known = self._cached_results.get((check, trees.files, checked_trees.ids))
@@ -211,7 +213,7 @@ class CheckRunner:
     async def run_check(
         self,
         check: CheckTable,
-        trees: FilesBeforeAndAfter,
+        trees: FilesToCheckBeforeAndAfter,
         report: ReportResult = lambda result: None,
         *,
         max_wait_seconds: float | None = None,
@@ -302,7 +304,7 @@ class CheckRunner:
             del self._cached_results[key]
 
     async def _run_on(
-        self, check: CheckTable, trees: FilesBeforeAndAfter, progress: Callable[[str], None]
+        self, check: CheckTable, trees: FilesToCheckBeforeAndAfter, progress: Callable[[str], None]
     ) -> CheckRunResult:
         files = files_for_check(check, trees.files) or ()
         coverage: ChangedLineCoverage | None = None
@@ -315,7 +317,7 @@ class CheckRunner:
         ended = outcome.state in (CheckState.PASSED, CheckState.FAILED)
         return replace(outcome, coverage=coverage) if ended else outcome
 
-    async def _run_before(self, check: CheckTable, trees: FilesBeforeAndAfter) -> CheckRunResult:
+    async def _run_before(self, check: CheckTable, trees: FilesToCheckBeforeAndAfter) -> CheckRunResult:
         files = files_for_check(check, trees.old_files)
         if files is None and command_takes_files(check):
             # Without the proposal there is no file to check, so nothing can fail.

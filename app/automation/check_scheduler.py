@@ -17,7 +17,7 @@ from app.automation.check_results import CheckRunResult, CheckState, ProposalChe
 from app.automation.check_runner import CheckRunner, TreesWithAndWithoutProposal, files_for_check
 from app.config.settings import CheckTable
 from app.copies import replace
-from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
+from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.proposals.values.models import Proposal, ProposalState
 from app.text.quantities import format_count
 from app.workspace.file_watching import watch_changes
@@ -66,7 +66,7 @@ _CALM_SECONDS = 0.4
 """Seconds without another change before checks run again: users often exclude several hunks one after the other."""
 _MAX_APPROVAL_ATTEMPTS = 3
 """Number of runs before an approval while the files keep changing."""
-_NO_TREES = FilesBeforeAndAfter({}, {}, (), ())
+_NO_TREES = FilesToCheckBeforeAndAfter({}, {}, (), ())
 
 HunkExclusions = tuple[str, ...] | None
 """Ids of the hunks that an approval would name; None for all pending hunks."""
@@ -82,7 +82,7 @@ class _CheckedProposal(Struct):
     """The user's change since the results were obtained: `before hunk 3 was taken out`."""
     results: dict[str, ProposalCheckResult] = field(default_factory=dict)
     """By the check's name."""
-    trees: FilesBeforeAndAfter | None = None
+    trees: FilesToCheckBeforeAndAfter | None = None
     why_not: str = ""
     is_outdated: bool = False
     """Whether the files have changed since the proposal was examined."""
@@ -139,7 +139,7 @@ class CheckScheduler:
         self,
         runner: CheckRunner,
         configured: Callable[[], tuple[CheckTable, ...]],
-        trees: Callable[[str, HunkExclusions], FilesBeforeAndAfter],
+        trees: Callable[[str, HunkExclusions], FilesToCheckBeforeAndAfter],
         chosen: Callable[[Proposal], HunkExclusions],
         publish: Callable[[ProposalChecks], None],
     ) -> None:

@@ -14,7 +14,7 @@ from app.config.settings import CheckTable
 
 if TYPE_CHECKING:
     from app.automation.check_runner import CheckRunner
-    from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
+    from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
     from app.proposals.stack.draft import Draft
 
 
@@ -23,7 +23,7 @@ class DraftCheckRunner(Struct, frozen=True):
 
     runner: "Callable[[], CheckRunner]"
     configured: Callable[[], tuple[CheckTable, ...]]
-    trees: "Callable[[Draft], FilesBeforeAndAfter]"
+    trees: "Callable[[Draft], FilesToCheckBeforeAndAfter]"
     """Returns the contents to check for a draft; called on a thread."""
 
     async def __call__(self, draft: "Draft", before_start: Callable[[], None]) -> str:

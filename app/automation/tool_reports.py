@@ -13,7 +13,7 @@ from xml.parsers import expat
 from msgspec import Struct, field
 
 from app.concurrency import iterate_when_event_loop_idle
-from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
+from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.proposals.values.pending_paths import parent_folders
 from app.sandbox.confinement import ChangedByCommandAndOtherProgram, SandboxedWorkspace
 from app.text.quantities import format_count
@@ -109,7 +109,7 @@ class ChangedLineCoverage(Struct, frozen=True):
 
 
 def read_changed_line_coverage(
-    run: SandboxedWorkspace, coverage_setting: str, trees: FilesBeforeAndAfter, root: Path
+    run: SandboxedWorkspace, coverage_setting: str, trees: FilesToCheckBeforeAndAfter, root: Path
 ) -> ChangedLineCoverage | None:
     """Return the coverage that a check has written to its layer; None if it wrote no report.
 
@@ -139,7 +139,7 @@ def read_changed_line_coverage(
     )
 
 
-def _read_written_file(run: SandboxedWorkspace, name: str, trees: FilesBeforeAndAfter) -> bytes | None:
+def _read_written_file(run: SandboxedWorkspace, name: str, trees: FilesToCheckBeforeAndAfter) -> bytes | None:
     """Return the bytes of a file that the run has written; None if it has not.
 
     Raises:
@@ -155,7 +155,7 @@ def _read_written_file(run: SandboxedWorkspace, name: str, trees: FilesBeforeAnd
 
 
 def _drop_changed_files(
-    run: SandboxedWorkspace, trees: FilesBeforeAndAfter, found: ChangedLineCoverage
+    run: SandboxedWorkspace, trees: FilesToCheckBeforeAndAfter, found: ChangedLineCoverage
 ) -> ChangedLineCoverage:
     """Remove the files that the check has changed: the report may count their lines differently."""
     changed = [path for path in sorted({*found.ran, *found.missed}) if not _is_unchanged(run, trees, path)]
@@ -168,7 +168,7 @@ def _drop_changed_files(
     return ChangedLineCoverage(found.report, ran, missed, f"the check itself has changed {changed[0]}{more}")
 
 
-def _is_unchanged(run: SandboxedWorkspace, trees: FilesBeforeAndAfter, path: str) -> bool:
+def _is_unchanged(run: SandboxedWorkspace, trees: FilesToCheckBeforeAndAfter, path: str) -> bool:
     try:
         after = run.read_change(path, MAX_REPORT_BYTES).after
     except (OSError, ChangedByCommandAndOtherProgram):
@@ -177,7 +177,7 @@ def _is_unchanged(run: SandboxedWorkspace, trees: FilesBeforeAndAfter, path: str
     return after is None if before is None else after is not None and after.data == before.data
 
 
-def _parse_coverage(name: str, data: bytes, trees: FilesBeforeAndAfter, root: Path) -> ChangedLineCoverage:
+def _parse_coverage(name: str, data: bytes, trees: FilesToCheckBeforeAndAfter, root: Path) -> ChangedLineCoverage:
     """Return the coverage in a report. Raises ToolReportError."""
     found = _CoverageCollector(name, trees, root)
     is_xml = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
@@ -194,7 +194,7 @@ def _parse_coverage(name: str, data: bytes, trees: FilesBeforeAndAfter, root: Pa
 class _CoverageCollector:
     """Collects the changed lines that a report names, for all ways of naming files."""
 
-    def __init__(self, report: str, trees: FilesBeforeAndAfter, root: Path) -> None:
+    def __init__(self, report: str, trees: FilesToCheckBeforeAndAfter, root: Path) -> None:
         self._report = report
         self._trees = trees
         self._root = root

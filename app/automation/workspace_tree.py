@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.git.blobs import to_git_mode
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import GitFailed
 from app.proposals.values.record_entries import git_blob_id
 from app.sandbox.captured_changes import FileOrLink, PendingFiles
@@ -31,7 +31,7 @@ _StatKey = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceTree:
+class WorkspaceTreeId:
     """The git tree id, or hash, that identifies the content of a workspace, without files that git ignores."""
 
     commit: str
@@ -44,7 +44,7 @@ class WorkspaceTree:
     In a repository, contains the files that differ from the commit; elsewhere, all files.
     """
 
-    def paths_changed_since(self, earlier: "WorkspaceTree") -> list[str]:
+    def paths_changed_since(self, earlier: "WorkspaceTreeId") -> list[str]:
         """Return the sorted paths whose content may differ from an earlier tree."""
         paths = self.files.keys() | earlier.files.keys()
         return sorted(path for path in paths if self.files.get(path) != earlier.files.get(path))
@@ -58,7 +58,7 @@ class WorkspaceTreeReader:
         self._blobs: dict[tuple[Path, str], tuple[_StatKey, str]] = {}
         """Last stat fields and blob id of each file, by path and hash algorithm."""
 
-    def read_trees(self, *layers: PendingFiles) -> list[WorkspaceTree]:
+    def read_trees(self, *layers: PendingFiles) -> list[WorkspaceTreeId]:
         """Return the tree of the workspace with each of these layers applied.
 
         Args:
@@ -68,12 +68,12 @@ class WorkspaceTreeReader:
             OSError: The workspace can't be read.
         """
         try:
-            with BorrowedRepository(self._workspace.root) as git:
+            with ObjectBorrowingRepository(self._workspace.root) as git:
                 return self._read_with_git(git, layers)
         except GitFailed:
             return self._read_without_git(layers)
 
-    def _read_with_git(self, git: BorrowedRepository, layers: Sequence[PendingFiles]) -> list[WorkspaceTree]:
+    def _read_with_git(self, git: ObjectBorrowingRepository, layers: Sequence[PendingFiles]) -> list[WorkspaceTreeId]:
         commit = git.resolve_object_id("HEAD")
         algorithm = "sha256" if len(commit) > _SHA1_DIGITS else "sha1"
         base = commit or hashlib.new(algorithm, b"tree 0\0", usedforsecurity=False).hexdigest()
@@ -97,10 +97,10 @@ class WorkspaceTreeReader:
                 shutil.copy(index, with_layer)
                 _update_index(git, with_layer, over, gone)
             tree = git.run_query("write-tree", "--missing-ok", index=with_layer).decode().strip()
-            trees.append(WorkspaceTree(commit, tree, on_disk | over))
+            trees.append(WorkspaceTreeId(commit, tree, on_disk | over))
         return trees
 
-    def _read_without_git(self, layers: Sequence[PendingFiles]) -> list[WorkspaceTree]:
+    def _read_without_git(self, layers: Sequence[PendingFiles]) -> list[WorkspaceTreeId]:
         root = self._workspace.root
         on_disk = {path: self._blob_on_disk(root / path, "sha1") for path in self._workspace.walk_files()}
         trees = []
@@ -108,7 +108,7 @@ class WorkspaceTreeReader:
             files = on_disk | {path: _blob_of_pending(leaf, "sha1") for path, leaf in layer.items()}
             held = sorted(f"{path}\0{blob}\0" for path, blob in files.items() if blob)
             digest = hashlib.sha256("".join(held).encode("utf-8", "surrogateescape"))
-            trees.append(WorkspaceTree("", digest.hexdigest(), files))
+            trees.append(WorkspaceTreeId("", digest.hexdigest(), files))
         return trees
 
     def _blob_on_disk(self, name: Path, algorithm: str) -> str:
@@ -133,7 +133,7 @@ class WorkspaceTreeReader:
         return f"{to_git_mode(facts.st_mode, link=False)} {blob}"
 
 
-def _update_index(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone: str) -> None:
+def _update_index(git: ObjectBorrowingRepository, index: Path, files: Mapping[str, str], gone: str) -> None:
     """Write files to an index without writing blobs; `gone` is the index entry that removes a file."""
     # Removals first: a file may have been replaced by a folder, or a folder by a file.
     by_kind = sorted(files.items(), key=lambda one: bool(one[1]))

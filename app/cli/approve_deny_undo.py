@@ -46,7 +46,7 @@ from app.proposals.values.models import DecisionResult, Proposal, ProposalState,
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.unfinished_work import append_decision_to_sessions
+from app.runtime.unfinished_work import append_decision_and_resulting_changes
 from app.storage import StorageError
 from app.text.quantities import join_first
 from app.text.safe_text import strip_unsafe
@@ -274,7 +274,7 @@ def _related_proposal_states(runtime: OpenWorkspace, proposal: Proposal) -> dict
 def _record_decision(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:
     """Record a decision that was carried out; if that fails, return a warning, because the decision is in force."""
     try:
-        append_decision_to_sessions(runtime, event, result.changed)
+        append_decision_and_resulting_changes(runtime, event, result.changed)
     except StorageError as error:
         return str(unrecorded_decision_error(result, error))
     return ""

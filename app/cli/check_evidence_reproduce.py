@@ -15,7 +15,7 @@ from app.automation.check_suggestions import (
 )
 from app.automation.evidence.command_reproducer import CommandNotRepeatable
 from app.automation.evidence.evidence_runner import FilesChangedDuringTests
-from app.automation.evidence.proposal_evidence import ProposalTestEvidence
+from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import (
@@ -24,7 +24,7 @@ from app.cli.json_documents import (
     CheckFindingJson,
     CheckResultJson,
     EvidenceDocument,
-    HunkEvidenceJson,
+    HunkTestEvidenceJson,
     ProposalJson,
     ReproductionDocument,
     UnexecutedLineJson,
@@ -32,7 +32,7 @@ from app.cli.json_documents import (
 from app.cli.proposal_choice import parse_hunk_numbers
 from app.cli.proposal_list import format_proposal_line
 from app.config.settings import WORKSPACE_FILE, CheckTable
-from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
+from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, RecordedCheckResult
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.origin import OriginKind, ProposalOrigin
@@ -151,7 +151,7 @@ def require_runnable_checks(runtime: OpenWorkspace, names: Sequence[str]) -> lis
 
 
 async def _run_and_print_checks(
-    runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: FilesBeforeAndAfter, *, quiet: bool
+    runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: FilesToCheckBeforeAndAfter, *, quiet: bool
 ) -> list[ProposalCheckResult]:
     if checks and (reason := await runtime.checks.unavailable_reason()):
         raise CommandError(f"Not checked: {reason}.")
@@ -218,7 +218,7 @@ def collect_hunk_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace)
         )
     seconds = arguments.seconds or runtime.settings.evidence_seconds
 
-    def tell(found: ProposalTestEvidence) -> None:
+    def tell(found: ProposalEvidenceByHunk) -> None:
         if not arguments.json and sys.stderr.isatty() and found.is_running:
             print_error(f"{check.name}: {found.summary} …")
 
@@ -277,6 +277,6 @@ def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Names
     return ExitCode.DONE if found.outcome == "same" else ExitCode.FAILED
 
 
-def make_hunk_evidence_json(mark: HunkTestEvidence) -> HunkEvidenceJson:
+def make_hunk_evidence_json(mark: HunkTestEvidence) -> HunkTestEvidenceJson:
     """Return the evidence of one hunk for a document."""
-    return HunkEvidenceJson(**mark.model_dump(mode="json"), words=mark.description)
+    return HunkTestEvidenceJson(**mark.model_dump(mode="json"), words=mark.description)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
-from app.cli.json_documents import AgentHookJson, DoctorCheckJson, DoctorDocument, HookTrialJson, ProposalJson
+from app.cli.json_documents import AgentHookStateJson, DoctorCheckJson, DoctorDocument, HookTrialJson, ProposalJson
 from app.cli.proposal_list import format_proposal_line
 from app.doors.hook.agents import AGENTS, ExternalAgent, HookOptions, find_agent
 from app.doors.hook.hook_installation import (
@@ -328,7 +328,7 @@ def find_installed_hook(runtime: OpenWorkspace, agent: ExternalAgent) -> Install
 
 def _make_agent_hook_json(
     runtime: OpenWorkspace, agent: ExternalAgent, program: str | None, version: str
-) -> AgentHookJson:
+) -> AgentHookStateJson:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
@@ -354,7 +354,7 @@ def _make_agent_hook_json(
     waiting = [
         pending.id for pending in runtime.service.pending() if agent.settings in (file.path for file in pending.files)
     ]
-    return AgentHookJson(
+    return AgentHookStateJson(
         agent=agent.name,
         program=program,
         version=version,

@@ -130,7 +130,7 @@ class CommandRecipeJson(JsonDocument):
     """The revision that a second run reproduced byte for byte; in a decision, 0 for another revision."""
 
 
-class ExcludedHunksJson(JsonDocument):
+class HunksNotStagedJson(JsonDocument):
     """Hunks of a proposal's source that it leaves out: approved before, pending elsewhere, or there already."""
 
     hunks: int
@@ -140,7 +140,7 @@ class ExcludedHunksJson(JsonDocument):
     """The proposals in which they were approved, or are pending."""
 
 
-class ProposalBaseJson(JsonDocument):
+class CommonProposalFieldsJson(JsonDocument):
     """The fields of a proposal that both its list entry and its details contain."""
 
     id: str
@@ -156,13 +156,13 @@ class ProposalBaseJson(JsonDocument):
     """Grows whenever the content changes that an approval would write."""
 
 
-class ProposalJson(ProposalBaseJson):
+class ProposalJson(CommonProposalFieldsJson):
     """A proposal in the list of `signoff proposals --json`."""
 
     files: list[FileWithWarningsJson]
     ignored: list[WrittenIgnoredFilesJson]
     """Ignored files that its commands have written already."""
-    left_out: list[ExcludedHunksJson]
+    left_out: list[HunksNotStagedJson]
     """Hunks of its source that are left out."""
 
 
@@ -230,7 +230,7 @@ class FileWithHunksJson(FileWithWarningsJson):
     """For a stale proposal: the places that both the file on disk and the proposal have changed."""
 
 
-class ProposalWithHunksJson(ProposalBaseJson):
+class ProposalWithHunksJson(CommonProposalFieldsJson):
     """A proposal with the hunks of its files: `signoff show ID --json`."""
 
     reason: str
@@ -342,8 +342,8 @@ class ListedSessionJson(JsonDocument):
     pinned: bool
 
 
-class ImportRepairJson(JsonDocument):
-    """A kind of repair of an imported history, or of omitted content."""
+class SessionImportRepairJson(JsonDocument):
+    """A kind of repair or omission in an imported session, and how often it was needed."""
 
     what: str
     count: int
@@ -363,7 +363,7 @@ class SessionImportDocument(JsonDocument):
     """Responses of the model."""
     results: int
     """Results of tool calls."""
-    repairs: list[ImportRepairJson]
+    repairs: list[SessionImportRepairJson]
 
 
 class SearchHitJson(JsonDocument):
@@ -379,8 +379,8 @@ class SearchHitJson(JsonDocument):
     text: str
 
 
-class CallingProcessJson(JsonDocument):
-    """How a command was called, as far as its process could find out."""
+class DecisionCommandCallerJson(JsonDocument):
+    """The caller of a command that decided: terminal, parent process and agent, as far as they are known."""
 
     stdin_is_terminal: bool
     stdout_is_terminal: bool
@@ -409,7 +409,7 @@ class LoggedDecisionJson(JsonDocument):
     """The paths of the decision."""
     origin: ProposalOriginJson | None
     """null for decisions of earlier versions."""
-    caller: CallingProcessJson | None
+    caller: DecisionCommandCallerJson | None
     """How the deciding command was called; null for the app, and for decisions of earlier versions."""
     recipe: CommandRecipeJson | None
     """The command that made the whole proposal; null if no single command did, and for earlier versions."""
@@ -417,7 +417,7 @@ class LoggedDecisionJson(JsonDocument):
     """Ignored files that the proposal's commands had written; empty for decisions of earlier versions."""
 
 
-class AgentHookJson(JsonDocument):
+class AgentHookStateJson(JsonDocument):
     """An external agent and the state of signoff's hook in it: in the list of `signoff doors --json`."""
 
     agent: str
@@ -501,7 +501,7 @@ class GitNotesDocument(JsonDocument):
 
 
 class SignedOriginJson(JsonDocument):
-    """The author of a change."""
+    """The origin of a signed change: its kind, the agent and the model."""
 
     kind: str
     agent: str
@@ -515,7 +515,7 @@ class SignedCheckJson(JsonDocument):
     state: str
 
 
-class SignedEvidenceJson(JsonDocument):
+class SignedHunkTestEvidenceJson(JsonDocument):
     """The evidence of a hunk at the time of the decision."""
 
     path: str
@@ -526,7 +526,7 @@ class SignedEvidenceJson(JsonDocument):
     check: str
 
 
-class SignedReviewJson(JsonDocument):
+class SignedApprovalJson(JsonDocument):
     """A person's approval of a proposal, as a signed statement contains it."""
 
     reviewer: str
@@ -537,7 +537,7 @@ class SignedReviewJson(JsonDocument):
     unseen_lines: int | None
     """Number of changed lines that were never on the screen; null if this was not recorded."""
     checks: list[SignedCheckJson]
-    evidence: list[SignedEvidenceJson]
+    evidence: list[SignedHunkTestEvidenceJson]
 
 
 class CoveringReviewJson(JsonDocument):
@@ -547,7 +547,7 @@ class CoveringReviewJson(JsonDocument):
     """The signer, as the allowed signers name the owner of the key."""
     key: str
     """The key's fingerprint."""
-    review: SignedReviewJson
+    review: SignedApprovalJson
 
 
 class VerifiedHunkJson(JsonDocument):
@@ -712,7 +712,7 @@ class ReproductionDocument(JsonDocument):
     """Whether environment variables and system are those of the first run."""
 
 
-class HunkEvidenceJson(JsonDocument):
+class HunkTestEvidenceJson(JsonDocument):
     """Whether tests notice one hunk's removal: in `signoff evidence --json`, and reviews of `log` and `verify`."""
 
     path: str
@@ -749,7 +749,7 @@ class EvidenceDocument(JsonDocument):
     """The numbers of the hunks whose removal no test notices."""
     complete: bool
     """Whether all hunks that tests could notice were tested."""
-    hunks: list[HunkEvidenceJson]
+    hunks: list[HunkTestEvidenceJson]
 
 
 class DoctorCheckJson(JsonDocument):

@@ -8,8 +8,8 @@ from pathlib import Path
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
 from app.cli.json_documents import (
     BrokenRecordEntryJson,
-    CallingProcessJson,
     CommandRecipeJson,
+    DecisionCommandCallerJson,
     FileChangedSinceApprovalJson,
     GitNotesDocument,
     LoggedDecisionJson,
@@ -17,10 +17,10 @@ from app.cli.json_documents import (
     RecordVerificationDocument,
     WrittenIgnoredFilesJson,
 )
-from app.proposals.decide.commit_trailers import make_trailers
+from app.proposals.decide.proposal_commits import make_trailers
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.values.decision_facts import DecisionCommandCaller
-from app.proposals.values.record_entries import DecisionRecordEntry, git_blob_id, has_anything_on_disk_after
+from app.proposals.values.record_entries import DecisionRecordEntry, git_blob_id, has_proposal_changes_on_disk_after
 from app.runtime.commit_records import find_commits_with_review_trailers
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_written_ignored_paths
@@ -88,7 +88,7 @@ def _make_decision_json(one: RecordedDecisionOrEdit) -> LoggedDecisionJson:
         words_lost=one.words_lost,
         files=list(one.files),
         origin=ProposalOriginJson.model_validate(one.origin) if one.origin else None,
-        caller=CallingProcessJson.model_validate(caller) if caller else None,
+        caller=DecisionCommandCallerJson.model_validate(caller) if caller else None,
         recipe=CommandRecipeJson.model_validate(one.entry.recipe) if one.entry and one.entry.recipe else None,
         ignored=[WrittenIgnoredFilesJson.model_validate(path) for path in one.entry.ignored] if one.entry else [],
     )
@@ -152,12 +152,12 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
     from app.attestation.commit_verification import CommitVerifier
     from app.attestation.review_notes import FETCHED, REVIEWS
     from app.attestation.review_policy import read_committed_policy
-    from app.git.borrowed_repository import BorrowedRepository
+    from app.git.borrowed_repository import ObjectBorrowingRepository
     from app.git.run_git import GitFailed
 
     if find_repository(root) is None:
         return 0, {}, ""
-    with BorrowedRepository(root) as borrowed:
+    with ObjectBorrowingRepository(root) as borrowed:
         if not borrowed.list_references(REVIEWS, FETCHED) or not (head := borrowed.resolve_object_id("HEAD")):
             return 0, {}, ""
         try:
@@ -242,7 +242,7 @@ def print_or_add_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace)
     record = DecisionRecordReader(runtime.database, runtime.name)
     for name in arguments.ids:
         entries = record.entries(name.strip().upper()) or record.entries(runtime.service.get(name).id)
-        if not has_anything_on_disk_after(entries):
+        if not has_proposal_changes_on_disk_after(entries):
             name = name.strip().upper()
             if not entries and record.decisions(name):
                 raise CommandError(
@@ -298,12 +298,12 @@ def write_and_sign_git_notes(runtime: OpenWorkspace, arguments: argparse.Namespa
 def _install_notes(runtime: OpenWorkspace, *, write: bool) -> ExitCode:
     from difflib import unified_diff
 
-    from app.attestation.review_notes import GitNotesInstaller
-    from app.git.borrowed_repository import BorrowedRepository
+    from app.attestation.review_notes import GitNotesSetup
+    from app.git.borrowed_repository import ObjectBorrowingRepository
     from app.git.remotes import default_remote, remote_names
 
-    with BorrowedRepository(runtime.workspace.root) as borrowed:
-        setup = GitNotesInstaller(borrowed, default_remote(borrowed) if remote_names(borrowed) else "")
+    with ObjectBorrowingRepository(runtime.workspace.root) as borrowed:
+        setup = GitNotesSetup(borrowed, default_remote(borrowed) if remote_names(borrowed) else "")
     changes = setup.missing_changes()
     if not changes:
         print_line("Git writes and exchanges the notes already; nothing was changed.")

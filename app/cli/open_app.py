@@ -17,7 +17,7 @@ from app.ui.startup import WorkspaceWithOptions
 
 if TYPE_CHECKING:
     from app.runtime.open_workspace import OpenWorkspace
-    from app.ui.context.current_session import ClosedSession
+    from app.ui.context.current_session import ResumableSession
 
 _THREAD_SWITCH_SECONDS = 0.0005
 """Seconds after which a busy thread lets another one run. A key passes three threads; with Python's default of 5 ms,
@@ -38,7 +38,7 @@ def open_app(arguments: AppArguments) -> int:
 
 
 async def _run_app(arguments: AppArguments) -> int:
-    from app.runtime.shutdown import exit_on_signals
+    from app.runtime.shutdown import exit_on_signals_even_if_stuck
     from app.runtime.terminal_at_start import save_first_picture
     from app.ui.app import SignoffApp
     from app.ui.themes.first_theme import load_configured_theme
@@ -55,7 +55,7 @@ async def _run_app(arguments: AppArguments) -> int:
 
         theme = load_configured_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
         app = SignoffApp(open_behind, where.log, theme)
-        with exit_on_signals(app.exit_soon, lambda: app.notifier.has_terminal) as end_if_stuck:
+        with exit_on_signals_even_if_stuck(app.exit_soon, lambda: app.notifier.has_terminal) as end_if_stuck:
             app.end_if_stuck = end_if_stuck
             await app.run_async()
         if app.failure is not None:
@@ -70,7 +70,7 @@ async def _run_app(arguments: AppArguments) -> int:
         return app.return_code or 0
 
 
-def _print_resume_command(arguments: AppArguments, left: "ClosedSession") -> None:
+def _print_resume_command(arguments: AppArguments, left: "ResumableSession") -> None:
     """Print the command that continues the closed session, and the number of pending proposals."""
     import shlex
 

@@ -27,7 +27,7 @@ from app.proposals.values.proposal_errors import ProposalError
 from app.review.review_state import find_lasting_permission_forms
 from app.runtime.model_connection import ModelNotConfigured, settings_with_picked_model
 from app.runtime.session_host import SessionHost
-from app.runtime.shutdown import exit_on_signals
+from app.runtime.shutdown import exit_on_signals_even_if_stuck
 from app.storage import StorageError
 from app.tools.base.contract import PERMISSION_PURPOSES, PermissionAnswer, PermissionDuration, PermissionRequest
 from app.ui.startup import WorkspaceWithOptions
@@ -65,7 +65,7 @@ async def _run_chat(arguments: AppArguments) -> int:
             codes.append(code)
             left.cancel()
 
-        with exit_on_signals(leave, lambda: False):
+        with exit_on_signals_even_if_stuck(leave, lambda: False):
             try:
                 await left
             except asyncio.CancelledError:

@@ -27,7 +27,7 @@ from app.review.line_review import Answer, HunkByHunkReview
 from app.review.review_decisions import ReviewDecisionService, describe_approval, describe_denial, describe_undo
 from app.review.review_state import ReviewQueueState
 from app.review.review_stores import CheckResultStore, UnfinishedReviewStore
-from app.review.unfinished_review import ReviewFeedback, pending_files_without_hunks
+from app.review.unfinished_review import FeedbackWithComments, pending_files_without_hunks
 from app.review.verdicts import (
     ActionNeedsConfirmation,
     ActionRefused,
@@ -348,7 +348,7 @@ class PlainReview:
             with self._on_interrupt(partial(self._checks.start_or_stop, proposal.id)):
                 await self._decisions.run_required_checks(proposal.id, proposal.revision, hunks)
 
-        async def write(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
+        async def write(words: FeedbackWithComments, images: tuple[Image, ...]) -> DecisionResult:
             return await self._decisions.approve(proposal.id, proposal.revision, hunks, words, images)
 
         return await self._decide_with_feedback(proposal, hunks, write, lambda result: describe_approval(result).text)
@@ -356,7 +356,7 @@ class PlainReview:
     async def _deny(self, proposal: Proposal, hunks: tuple[str, ...] | None) -> None:
         revision = proposal.revision if proposal.on_disk else None
 
-        async def refuse(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
+        async def refuse(words: FeedbackWithComments, images: tuple[Image, ...]) -> DecisionResult:
             return await self._decisions.deny(proposal.id, revision, hunks, words, images)
 
         await self._decide_with_feedback(proposal, hunks, refuse, lambda result: describe_denial(result, hunks).text)
@@ -365,7 +365,7 @@ class PlainReview:
         self,
         proposal: Proposal,
         hunks: tuple[str, ...] | None,
-        decide: Callable[[ReviewFeedback, tuple[Image, ...]], Awaitable[DecisionResult]],
+        decide: Callable[[FeedbackWithComments, tuple[Image, ...]], Awaitable[DecisionResult]],
         outcome: Callable[[DecisionResult], str],
     ) -> DecisionResult:
         """Decide with the user's feedback; if the decision fails, keep the feedback as a draft."""
@@ -390,7 +390,7 @@ class PlainReview:
             self._terminal.print_lines(f"{other.id} is {describe_state(other.state)} now. {other.reason}".rstrip())
         return result
 
-    async def _load_feedback_images(self, words: ReviewFeedback) -> tuple[Image, ...]:
+    async def _load_feedback_images(self, words: FeedbackWithComments) -> tuple[Image, ...]:
         if "@" not in words.text:
             return ()
         # Imported only here: little feedback names an image.

@@ -16,7 +16,7 @@ from app.proposals.values.decision_facts import RecordedCheckResult
 from app.proposals.values.models import Proposal
 from app.review.review_stores import CheckResultStore
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.unfinished_work import recover_interrupted_work_and_notify, stage_edits_from_hooks
+from app.runtime.unfinished_work import recover_interrupted_work_and_notify, stage_hook_edits_and_list_failures
 from app.storage.session_store import SessionRecord
 
 _MAX_WATCHED_SESSIONS = 10
@@ -79,7 +79,7 @@ class _ChangeFinder:
 
     def look(self) -> Iterator[ProposalWatchJson]:
         """Yield a line for each change. Raises StorageError."""
-        for problem in stage_edits_from_hooks(self._runtime):
+        for problem in stage_hook_edits_and_list_failures(self._runtime):
             print_error(problem)
         found = {proposal.id: proposal for proposal in self._runtime.proposals.recent_proposals()}
         for key in self._proposals.keys() - found.keys():

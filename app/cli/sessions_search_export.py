@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.command_output import CommandError, ExitCode, print_json, print_line, print_text
-from app.cli.json_documents import ImportRepairJson, ListedSessionJson, SearchHitJson, SessionImportDocument
+from app.cli.json_documents import ListedSessionJson, SearchHitJson, SessionImportDocument, SessionImportRepairJson
 from app.conversation.events import (
     AssistantMessage,
     Event,
@@ -63,7 +63,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
                 messages=counts[UserMessage],
                 responses=counts[AssistantMessage],
                 results=counts[ToolResult],
-                repairs=[ImportRepairJson(what=what, count=count) for what, count in found.repairs.items()],
+                repairs=[SessionImportRepairJson(what=what, count=count) for what, count in found.repairs.items()],
             )
         )
         return ExitCode.DONE

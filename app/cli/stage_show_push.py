@@ -26,7 +26,7 @@ from app.text.safe_text import escape_unsafe
 
 if TYPE_CHECKING:
     from app.proposals.values.decision_facts import RecordedCheckResult
-    from app.runtime.git_proposals import PushedProposal
+    from app.runtime.git_proposals import ProposalPushResult
 
 
 _MAX_NAMED_FILES = 10
@@ -82,7 +82,7 @@ def push_proposal_as_commit(runtime: OpenWorkspace, arguments: argparse.Namespac
     if arguments.sign and proposal.state.is_pending:
         refusal = "is not signed: {}."
         checks = run_required_checks(runtime, proposal, None, quiet=arguments.json, refusal_template=refusal)
-    pushed: PushedProposal = push_proposal(
+    pushed: ProposalPushResult = push_proposal(
         runtime,
         arguments.id,
         arguments.remote or "",

@@ -157,7 +157,7 @@ def collect_side_exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, .
     return tuple(exchanges.values())
 
 
-class CommandInvocation(EventModel):
+class CustomCommandInvocation(EventModel):
     """The custom command that the user called, with its arguments; its text became the message."""
 
     typed: str
@@ -174,7 +174,7 @@ class UserMessage(EventBase):
     source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.BOTH] = Audience.BOTH
     text: str
-    command: CommandInvocation | None = None
+    command: CustomCommandInvocation | None = None
     images: tuple[Image, ...] = ()
 
     @property
@@ -190,7 +190,7 @@ class MessageQueued(EventBase):
     source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.USER] = Audience.USER
     text: str
-    command: CommandInvocation | None = None
+    command: CustomCommandInvocation | None = None
     images: tuple[Image, ...] = ()
 
     @property
@@ -452,7 +452,7 @@ class CallDenied(EventBase):
 
 
 class ProposalChanged(EventBase):
-    """A pending proposal was rebased or became stale because files changed."""
+    """A pending proposal was rebased or became stale: files changed, or another proposal was decided."""
 
     type: Literal["proposal_changed"] = "proposal_changed"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -516,7 +516,7 @@ class LadderMove(EventBase):
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.NOBODY] = Audience.NOBODY
     rung: str
-    """The value of an `app.agent.ladder.LadderRung`."""
+    """The value of an `app.agent.ladder.LadderRule`."""
     move: str
     """The next action: `run calls`, `request`, `closing request: staged`."""
     facts: dict[str, str | int] = Field(default_factory=dict)

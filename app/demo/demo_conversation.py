@@ -286,7 +286,7 @@ def read_intent(text: str) -> DemoIntent:
 
 
 @dataclass(frozen=True)
-class DemoTask:
+class DemoTaskWithTurns:
     """A request of the user to the demo model, with the feedback and all later turns that belong to it."""
 
     intent: DemoIntent
@@ -331,7 +331,7 @@ def _edit_keys(calls: Sequence[DemoCallWithResult | PlannedCall]) -> set[str]:
     return {json.dumps(edit, sort_keys=True) for edit in edits}
 
 
-def find_current_task(turns: Sequence[DemoTurn]) -> DemoTask:
+def find_current_task(turns: Sequence[DemoTurn]) -> DemoTaskWithTurns:
     """Return the request on which the demo model works now, with the later turns that belong to it."""
     start = len(turns) - 1
     while start > 0 and _continues_task(turns[start]):
@@ -349,7 +349,7 @@ def find_current_task(turns: Sequence[DemoTurn]) -> DemoTask:
                 text, intent = answer, replace(chosen, paths=chosen.paths or intent.paths)
             else:
                 feedback.append(answer)
-    return DemoTask(intent, text, tuple(feedback), thread)
+    return DemoTaskWithTurns(intent, text, tuple(feedback), thread)
 
 
 def _continues_task(turn: DemoTurn) -> bool:

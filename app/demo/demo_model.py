@@ -17,7 +17,7 @@ from app.demo.demo_conversation import (
     WORDING,
     DemoKnownFiles,
     DemoReply,
-    DemoTask,
+    DemoTaskWithTurns,
     DemoTurn,
     PlannedCall,
     content_text,
@@ -178,12 +178,12 @@ _OVERVIEW_FILES = 8
 """Maximum number of files read for one overview."""
 
 
-def make_help_reply(task: DemoTask) -> DemoReply:
+def make_help_reply(task: DemoTaskWithTurns) -> DemoReply:
     """Return a reply that lists the demo model's abilities, or answers the user's thanks."""
     return DemoReply(WORDING["welcome" if task.intent.kind == "thanks" else "help"])
 
 
-def make_clarifying_question(task: DemoTask) -> DemoReply:
+def make_clarifying_question(task: DemoTaskWithTurns) -> DemoReply:
     """Return a reply that asks what a vague request means or, after the user's answer, says that it is too much."""
     if answers := [answer for turn in task.thread for answer in turn.answers]:
         return DemoReply(
@@ -194,7 +194,7 @@ def make_clarifying_question(task: DemoTask) -> DemoReply:
     return DemoReply(f"There is more than one way to make {what} better, so I'd rather ask than guess.", [question])
 
 
-def make_explanation(task: DemoTask) -> DemoReply:
+def make_explanation(task: DemoTaskWithTurns) -> DemoReply:
     """Return a reply that explains the named files or the project, or first makes the calls to read them."""
     findings, named = task.results_of_turn, task.intent.paths
     if task.listed_files is None:
@@ -214,7 +214,7 @@ def make_explanation(task: DemoTask) -> DemoReply:
     return DemoReply("\n\n".join(told) or explain_project(texts, len(task.listed_files)))
 
 
-def _matching_files(task: DemoTask) -> list[str]:
+def _matching_files(task: DemoTaskWithTurns) -> list[str]:
     """Return the files that a request names, else those whose stem is one of its words."""
     paths, words = task.listed_files or [], set(re.findall(r"\w+", task.text.lower()))
     by_name = [path for path in paths for name in task.intent.paths if f"/{path}".endswith(f"/{name}")]
@@ -302,7 +302,7 @@ def _next_step(turns: Sequence[DemoTurn], agents: ScriptedDemoAgents | None) -> 
     return _SKILLS.get(task.intent.kind, make_help_reply)(task)
 
 
-def _follow_up_reply(task: DemoTask) -> DemoReply | None:
+def _follow_up_reply(task: DemoTaskWithTurns) -> DemoReply | None:
     """Return the answer of a turn that follows a finished one; None if there is work to do."""
     turn, earlier = task.turn, task.thread[:-1]
     if not earlier or turn.steps or turn.has_note("denied"):

@@ -16,7 +16,14 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from app.copies import replace
-from app.demo.demo_conversation import PATH_PATTERN, WORDING, DemoReply, DemoTask, PlannedCall, format_code_list
+from app.demo.demo_conversation import (
+    PATH_PATTERN,
+    WORDING,
+    DemoReply,
+    DemoTaskWithTurns,
+    PlannedCall,
+    format_code_list,
+)
 from app.text.quantities import join_with_and
 
 _STAGED = re.compile(r"\b(P\d+)(?: is staged|, which you staged)\b")
@@ -93,7 +100,7 @@ _FIX_WAYS: dict[str, dict[str, str]] = WORDING["fix"]
 _FIX_TEXT: dict[str, str] = WORDING["fix_text"]
 
 
-class TideBug(Struct, frozen=True):
+class TideBugLocation(Struct, frozen=True):
     """Where the sample's bug is: the lunar day's constant and its file, the file that uses flat hours, and a test."""
 
     constant: str
@@ -104,7 +111,7 @@ class TideBug(Struct, frozen=True):
     """Empty if no test was read."""
 
 
-class FixOptions(Struct, frozen=True):
+class TideBugFix(Struct, frozen=True):
     """One way to fix the tide bug: additional parts, the name it defines, and the only file it changes."""
 
     variants: frozenset[str] = frozenset()
@@ -114,13 +121,13 @@ class FixOptions(Struct, frozen=True):
     only: str = ""
     """The only file to change; empty for all."""
 
-    def describe(self, bug: TideBug) -> str:
+    def describe(self, bug: TideBugLocation) -> str:
         """Return how this fix differs from the plain one."""
         facts = {**asdict(bug), "name": self.name, "only": self.only}
         return " ".join(way["told"].format(**facts) for key, way in _FIX_WAYS.items() if key in self.variants)
 
 
-def find_tide_bug(sources: Mapping[str, str]) -> TideBug | None:
+def find_tide_bug(sources: Mapping[str, str]) -> TideBugLocation | None:
     """Return the bug in `sources` (text by path); None if it is not there."""
     found = next(
         ((path, match) for path, text in sources.items() if (match := _LUNAR_DAY_CONSTANT.search(text))), None
@@ -131,12 +138,12 @@ def find_tide_bug(sources: Mapping[str, str]) -> TideBug | None:
     code = [path for path in sources if path.endswith(".py") and not _is_test_file(path) and path != moon]
     tides = next((path for path in code if _FLAT_STEP.search(sources[path])), "")
     test = next((path for path in sources if _is_test_file(path) and "high_waters(" in sources[path]), "")
-    return TideBug(match["name"], moon, tides, test) if tides or not match["rest"] else None
+    return TideBugLocation(match["name"], moon, tides, test) if tides or not match["rest"] else None
 
 
-def rank_fix_variants(feedback: Sequence[str], bug: TideBug) -> Iterator[FixOptions]:
+def rank_fix_variants(feedback: Sequence[str], bug: TideBugLocation) -> Iterator[TideBugFix]:
     """Yield ways to fix the bug, best first: the one that the feedback asks for, then variations of it."""
-    asked = FixOptions()
+    asked = TideBugFix()
     for words in feedback:
         asked = _follow_feedback(words, asked, bug)
     yield asked
@@ -145,10 +152,10 @@ def rank_fix_variants(feedback: Sequence[str], bug: TideBug) -> Iterator[FixOpti
     yield replace(asked, variants=asked.variants - {"comment", "docstring"})
     if bug.test:
         yield replace(asked, variants=asked.variants - {"small"} | {"name", "comment", "docstring", "test"})
-    yield FixOptions(frozenset({"small"}))
+    yield TideBugFix(frozenset({"small"}))
 
 
-def _follow_feedback(words: str, style: FixOptions, bug: TideBug) -> FixOptions:
+def _follow_feedback(words: str, style: TideBugFix, bug: TideBugLocation) -> TideBugFix:
     """Return `style` changed by one piece of feedback."""
     asked, refused = set[str](), set[str]()
     for key, way in _FIX_WAYS.items():
@@ -162,11 +169,11 @@ def _follow_feedback(words: str, style: FixOptions, bug: TideBug) -> FixOptions:
     files = [path for path in PATH_PATTERN.findall(words) if path.endswith(".py")]
     only = next((path for path in (bug.moon, bug.tides) for file in files if path and path.endswith(file)), "")
     if "small" in ways:
-        return FixOptions(ways - {"small", "name"} | {"only"}, only=only) if only else FixOptions(ways - {"name"})
-    return FixOptions(ways, capitals[0] if capitals else style.name)
+        return TideBugFix(ways - {"small", "name"} | {"only"}, only=only) if only else TideBugFix(ways - {"name"})
+    return TideBugFix(ways, capitals[0] if capitals else style.name)
 
 
-def apply_fix(sources: Mapping[str, str], bug: TideBug, variant: FixOptions) -> dict[str, str]:
+def apply_fix(sources: Mapping[str, str], bug: TideBugLocation, variant: TideBugFix) -> dict[str, str]:
     """Return the files that the fix changes, with their new text."""
     after = {bug.moon: _fix_moon_file(sources[bug.moon], bug, variant)}
     if bug.tides:
@@ -176,7 +183,7 @@ def apply_fix(sources: Mapping[str, str], bug: TideBug, variant: FixOptions) -> 
     return {path: text for path, text in after.items() if text != sources[path] and variant.only in ("", path)}
 
 
-def _fix_moon_file(text: str, bug: TideBug, style: FixOptions) -> str:
+def _fix_moon_file(text: str, bug: TideBugLocation, style: TideBugFix) -> str:
     lines = [_FIX_TEXT["comment"]] if "comment" in style.variants else []
     lines.append(f"{bug.constant} = timedelta(hours=24, minutes=50)")
     documented = "docstring" in style.variants
@@ -187,7 +194,7 @@ def _fix_moon_file(text: str, bug: TideBug, style: FixOptions) -> str:
     return _LUNAR_DAY_CONSTANT.sub("\n".join(lines), text, count=1)
 
 
-def _fix_tides_file(text: str, bug: TideBug, style: FixOptions) -> str:
+def _fix_tides_file(text: str, bug: TideBugLocation, style: TideBugFix) -> str:
     name = style.name if "name" in style.variants else bug.constant
     whole, half = (name, f"{name} / 2") if "name" in style.variants else (f"{name} / 2", f"{name} / 4")
     if in_place := style.variants & {"small", "only"}:
@@ -215,13 +222,13 @@ def _is_test_file(path: str) -> bool:
     return "tests" in PurePosixPath(path).parts or PurePosixPath(path).name.startswith("test_")
 
 
-def make_question_instead_of_fix(task: DemoTask) -> DemoReply:
+def make_question_instead_of_fix(task: DemoTaskWithTurns) -> DemoReply:
     """Return a question to the user instead of one more proposal."""
     told = _quote_last_feedback(task, "Before I propose the next thing, I ask.").rstrip()
     return DemoReply(told, [PlannedCall("ask_user", {"question": WORDING["another_way"]})])
 
 
-def _quote_last_feedback(task: DemoTask, then: str) -> str:
+def _quote_last_feedback(task: DemoTaskWithTurns, then: str) -> str:
     """Return the user's last feedback as a quote, followed by `then`; empty if there is no feedback."""
     if not task.feedback:
         return ""
@@ -232,7 +239,7 @@ def _quote(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 
-def _make_edit_call(task: DemoTask, path: str, after: str, summary: str) -> PlannedCall:
+def _make_edit_call(task: DemoTaskWithTurns, path: str, after: str, summary: str) -> PlannedCall:
     edits = edits_between(task.results_of_turn.texts[path], after)
     arguments: dict[str, Any] = {"path": path, "edits": edits, "summary": summary}
     version = task.results_of_turn.versions.get(path)
@@ -267,7 +274,7 @@ _MAX_FILES = 12
 _FIX_SUMMARY = "Keep the moon's time: a lunar day is 24 h 50 min"
 
 
-def find_bug_and_propose_fix(task: DemoTask) -> DemoReply:
+def find_bug_and_propose_fix(task: DemoTaskWithTurns) -> DemoReply:
     """Find the bug that makes the tests fail, and propose a fix."""
     if task.feedback and (known := find_tide_bug(task.results_of_task.texts)):
         if calls := task.results_of_turn.calls_to_read(filter(None, (known.moon, known.tides, known.test))):
@@ -293,7 +300,7 @@ def find_bug_and_propose_fix(task: DemoTask) -> DemoReply:
     return make_question_instead_of_fix(task)
 
 
-def _explain_fix(task: DemoTask, bug: TideBug, style: FixOptions) -> str:
+def _explain_fix(task: DemoTaskWithTurns, bug: TideBugLocation, style: TideBugFix) -> str:
     """Return the diagnosis for a first proposal, else the difference from the plain fix."""
     if task.feedback and (apart := style.describe(bug)):
         return apart
@@ -301,7 +308,7 @@ def _explain_fix(task: DemoTask, bug: TideBug, style: FixOptions) -> str:
     return f"{WORDING['diagnosis'].format(**asdict(bug))}{unused}"
 
 
-def _next_reads(task: DemoTask, paths: list[str]) -> DemoReply | None:
+def _next_reads(task: DemoTaskWithTurns, paths: list[str]) -> DemoReply | None:
     """Return the next reads: tests, then what they import, then other code; None when enough was read."""
     findings = task.results_of_turn
     code = [path for path in paths if path.endswith(".py")]
@@ -322,7 +329,7 @@ def _next_reads(task: DemoTask, paths: list[str]) -> DemoReply | None:
 _READ_BESIDE_AGENTS = ("tests/test_tides.py", "tideline/moon.py", "tideline/tides.py")
 
 
-def propose_with_other_agents(task: DemoTask, agents: ScriptedDemoAgents | None) -> DemoReply:
+def propose_with_other_agents(task: DemoTaskWithTurns, agents: ScriptedDemoAgents | None) -> DemoReply:
     """Let two other agents propose, and add a proposal: the fix if the bug is there, else a test."""
     words: dict[str, str] = WORDING["with_agents"]
     if agents is None:
@@ -336,7 +343,7 @@ def propose_with_other_agents(task: DemoTask, agents: ScriptedDemoAgents | None)
     texts, summary = task.results_of_turn.texts, _FIX_TEXT["test_summary"]
     test, text = _READ_BESIDE_AGENTS[0], texts.get(_READ_BESIDE_AGENTS[0], "")
     if bug := find_tide_bug(texts):
-        after, summary = apply_fix(texts, bug, FixOptions()), _FIX_SUMMARY
+        after, summary = apply_fix(texts, bug, TideBugFix()), _FIX_SUMMARY
     else:
         after = {test: text.rstrip("\n") + _FIX_TEXT["test"]} if text and _FIX_TEXT["test"] not in text else {}
     calls = [_make_edit_call(task, path, text, summary) for path, text in after.items()]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import default_file_mode
 from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
@@ -63,7 +63,7 @@ def parse_raw_diff(raw: bytes, max_files: int = MAX_PROPOSAL_FILES) -> list[Tree
 
 
 def read_checkout_contents(
-    borrowed: BorrowedRepository, entries: Iterable[TreeEntry], max_file_bytes: int
+    borrowed: ObjectBorrowingRepository, entries: Iterable[TreeEntry], max_file_bytes: int
 ) -> dict[TreeEntry, FileOrLink]:
     """Return each file or link with the bytes that `git checkout` would write: line endings and encoding converted.
 
@@ -96,7 +96,9 @@ def checkout_mode(entry: TreeEntry, existing_mode: int | None = None) -> int:
     return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE_MODE else mode & ~0o111
 
 
-def convert_to_git_blob_id_and_bytes(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tuple[str, bytes]:
+def convert_to_git_blob_id_and_bytes(
+    borrowed: ObjectBorrowingRepository, path: str, leaf: FileOrLink
+) -> tuple[str, bytes]:
     """Return the id and the bytes of the blob that git stores for a file on disk: line endings converted.
 
     Args:
@@ -118,7 +120,7 @@ def _make_entry(path: str, mode: str, blob: str) -> TreeEntry | None:
     return None if not mode.strip("0") else TreeEntry(path, mode, blob)
 
 
-def _read_blob_sizes(borrowed: BorrowedRepository, blobs: set[str]) -> Mapping[str, int]:
+def _read_blob_sizes(borrowed: ObjectBorrowingRepository, blobs: set[str]) -> Mapping[str, int]:
     names = sorted(blobs)
     request = "\n".join((*names, "")).encode()
     output = borrowed.run_query("cat-file", "--batch-check=%(objectsize)", data=request) if names else b""
@@ -131,7 +133,7 @@ def _read_blob_sizes(borrowed: BorrowedRepository, blobs: set[str]) -> Mapping[s
 
 
 def _read_contents(
-    borrowed: BorrowedRepository,
+    borrowed: ObjectBorrowingRepository,
     command: Sequence[str],
     entries: Sequence[TreeEntry],
     format_request: Callable[[TreeEntry], str],

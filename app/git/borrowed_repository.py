@@ -64,7 +64,7 @@ _MAX_COPIED_BYTES = 16 << 20
 """Maximum bytes of a file that is copied from the user's repository."""
 
 
-class BorrowedRepository:
+class ObjectBorrowingRepository:
     """A temporary git repository that reads the user's objects, so that git runs no program the user's one names.
 
     It is a context manager, and also writes notes and references into the workspace's repository.
@@ -96,7 +96,7 @@ class BorrowedRepository:
         self._settings: dict[str, list[str]] | None = None
         self._is_sha256 = False
 
-    def __enter__(self) -> "BorrowedRepository":
+    def __enter__(self) -> "ObjectBorrowingRepository":
         """Create the temporary repository; raise GitFailed if it cannot be written or git is not installed."""
         find_git(self.environment)
         try:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct, field
 
 from app.git.blobs import TreeDiffEntry, TreeEntry, checkout_mode, parse_raw_diff, read_checkout_contents, to_git_mode
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.stack.rebase import merge_bytes
@@ -21,7 +21,7 @@ from app.workspace.paths import Workspace
 
 
 def create_unreferenced_commit(
-    borrowed: BorrowedRepository, changes: Sequence[PathChange], message: str, limit: int
+    borrowed: ObjectBorrowingRepository, changes: Sequence[PathChange], message: str, limit: int
 ) -> str:
     """Create a commit with these changes on top of HEAD in the temporary repository; return its id.
 
@@ -57,7 +57,7 @@ def create_unreferenced_commit(
 
 
 def _read_files_at_head(
-    borrowed: BorrowedRepository, head: str, changes: Iterable[PathChange], limit: int
+    borrowed: ObjectBorrowingRepository, head: str, changes: Iterable[PathChange], limit: int
 ) -> dict[str, FileOrLink]:
     """Return the files of HEAD at the changed paths, as a checkout would write them."""
     prefix = borrowed.path_prefix
@@ -107,7 +107,7 @@ def _is_same_content(first: FileOrLink | None, second: FileOrLink | None) -> boo
     return first.data == second.data and first.is_link == second.is_link
 
 
-def _write_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> str:
+def _write_blob(borrowed: ObjectBorrowingRepository, path: str, leaf: FileOrLink) -> str:
     """Write the content as a blob, with git's conversion of line endings and encoding; return its id."""
     options = ("--no-filters",) if leaf.is_link else ("--path", path)
     return borrowed.run_query("hash-object", "-w", "--stdin", *options, data=leaf.data).decode().strip()
@@ -142,7 +142,7 @@ class CommitRangeChanges(Struct, frozen=True):
     picked: CommitRange
 
 
-def resolve_commit_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
+def resolve_commit_range(borrowed: ObjectBorrowingRepository, name: str) -> CommitRange | None:
     """Return the range that a name means: `A..B`, `A...B`, the commits of a branch that HEAD lacks, or one commit.
 
     A name of any other commit is the range of this one commit. None if a commit does not exist.
@@ -164,7 +164,7 @@ def resolve_commit_range(borrowed: BorrowedRepository, name: str) -> CommitRange
     return single_commit_range(borrowed, commit, name)
 
 
-def branch_range(borrowed: BorrowedRepository, tip: str, name: str, onto: str = "HEAD") -> CommitRange:
+def branch_range(borrowed: ObjectBorrowingRepository, tip: str, name: str, onto: str = "HEAD") -> CommitRange:
     """Return the range from the merge base with `onto` to the tip of a branch.
 
     Raises:
@@ -176,14 +176,14 @@ def branch_range(borrowed: BorrowedRepository, tip: str, name: str, onto: str = 
     return CommitRange(_find_merge_base(borrowed, head, tip, name), tip, name)
 
 
-def single_commit_range(borrowed: BorrowedRepository, commit: str, name: str) -> CommitRange:
+def single_commit_range(borrowed: ObjectBorrowingRepository, commit: str, name: str) -> CommitRange:
     """Return the range of one commit against its first parent, or against the empty tree."""
     ids = borrowed.run_query("rev-list", "--parents", "--max-count=1", commit).decode().split()
     return CommitRange(ids[1] if len(ids) > 1 else _empty_tree_id(borrowed), commit, name)
 
 
 def read_range_changes(
-    borrowed: BorrowedRepository, commit_range: CommitRange, workspace: Workspace
+    borrowed: ObjectBorrowingRepository, commit_range: CommitRange, workspace: Workspace
 ) -> CommitRangeChanges:
     """Return the changes between two commits, limited to the workspace's folder.
 
@@ -221,7 +221,7 @@ def _make_leaf(contents: dict[TreeEntry, FileOrLink], entry: TreeEntry | None) -
     return None if entry is None else FileOrLink(contents[entry].data, checkout_mode(entry))
 
 
-def _read_log(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
+def _read_log(borrowed: ObjectBorrowingRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
     """Return the subject of the tip, the authors, and the number of commits."""
     exclusion = () if picked.base == _empty_tree_id(borrowed) else (f"^{picked.base}",)
     limit = ("--max-count=1",) if not exclusion else (f"--max-count={_MAX_COMMITS}",)
@@ -232,7 +232,7 @@ def _read_log(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, t
     return subject, tuple(dict.fromkeys(filter(None, authors))), len(authors)
 
 
-def _find_merge_base(borrowed: BorrowedRepository, first: str, second: str, name: str) -> str:
+def _find_merge_base(borrowed: ObjectBorrowingRepository, first: str, second: str, name: str) -> str:
     """Return the merge base of two commits."""
     try:
         output = borrowed.run_query("merge-base", first, second)
@@ -241,7 +241,7 @@ def _find_merge_base(borrowed: BorrowedRepository, first: str, second: str, name
     return output.decode().split()[0]
 
 
-def _empty_tree_id(borrowed: BorrowedRepository) -> str:
+def _empty_tree_id(borrowed: ObjectBorrowingRepository) -> str:
     """Return the id of the empty tree."""
     return borrowed.run_query("hash-object", "-t", "tree", "--stdin").decode().strip()
 
@@ -271,7 +271,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         GitFailed: git fails, or there is no repository or no commit `against`.
         UnsafePath: one of the paths is not in the workspace.
     """
-    with BorrowedRepository(workspace.root) as borrowed:
+    with ObjectBorrowingRepository(workspace.root) as borrowed:
         commit = borrowed.resolve_object_id(against) if against else ""
         if against and not commit:
             is_unborn = against == "HEAD" or not borrowed.resolve_object_id("HEAD")
@@ -299,7 +299,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
     return WorktreeChanges(tuple(changes), tuple(left_out), name or INDEX)
 
 
-def _read_tracked_diff(borrowed: BorrowedRepository, commit: str, pathspec: Sequence[str]) -> bytes:
+def _read_tracked_diff(borrowed: ObjectBorrowingRepository, commit: str, pathspec: Sequence[str]) -> bytes:
     """Return git's raw diff of tracked files; submodules are not entered."""
     options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
     command = ("diff-index", *options, commit) if commit else ("diff-files", *options)
@@ -312,7 +312,7 @@ def _read_tracked_diff(borrowed: BorrowedRepository, commit: str, pathspec: Sequ
     return raw
 
 
-def _list_untracked(borrowed: BorrowedRepository, pathspec: Sequence[str]) -> list[str]:
+def _list_untracked(borrowed: ObjectBorrowingRepository, pathspec: Sequence[str]) -> list[str]:
     """Return the untracked files that are not ignored; of a nested repository only its folder, with a trailing
     slash.
     """
@@ -321,7 +321,7 @@ def _list_untracked(borrowed: BorrowedRepository, pathspec: Sequence[str]) -> li
 
 
 def _compare_with_disk(
-    borrowed: BorrowedRepository, workspace: Workspace, prefix: str, pairs: Iterable[TreeDiffEntry]
+    borrowed: ObjectBorrowingRepository, workspace: Workspace, prefix: str, pairs: Iterable[TreeDiffEntry]
 ) -> tuple[list[PathChange], list[str]]:
     """Return the changes with the content of both sides, and the paths that are left out, each with the reason."""
     limit = workspace.read_limit
@@ -365,7 +365,7 @@ def _compare_with_disk(
     return changes, left_out
 
 
-def _find_filters(borrowed: BorrowedRepository, paths: Sequence[str]) -> dict[str, str]:
+def _find_filters(borrowed: ObjectBorrowingRepository, paths: Sequence[str]) -> dict[str, str]:
     """Return the paths whose content git stores through a filter program, each with the filter's name."""
     data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     said = borrowed.run_query("check-attr", "-z", "--stdin", "filter", data=data).decode("utf-8", "surrogateescape")
@@ -400,7 +400,7 @@ class CommitWithChanges(Struct):
     """Changes that need a review; a path with merge conflicts occurs once for each parent that is compared."""
 
 
-def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[CommitWithChanges]:
+def read_commits(borrowed: ObjectBorrowingRepository, base: str, tip: str) -> list[CommitWithChanges]:
     """Return the commits that `tip` has and `base` has not, oldest first, with their changes.
 
     Args:
@@ -441,12 +441,12 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Comm
     return commits
 
 
-def diff_trees(borrowed: BorrowedRepository, before: str, after: str) -> list[TreeDiffEntry]:
+def diff_trees(borrowed: ObjectBorrowingRepository, before: str, after: str) -> list[TreeDiffEntry]:
     """Return the differences between two commits or trees, file by file; raises GitFailed."""
     return parse_raw_diff(borrowed.run_query("diff-tree", *_RAW_DIFF_OPTIONS, before, after), _MAX_FILES)
 
 
-def _read_changes(borrowed: BorrowedRepository, commits: Sequence[CommitWithChanges]) -> None:
+def _read_changes(borrowed: ObjectBorrowingRepository, commits: Sequence[CommitWithChanges]) -> None:
     """Set the changes of commits that are not merges."""
     request = "".join(f"{commit.name}\n" for commit in commits).encode()
     parts = borrowed.run_query("diff-tree", "--stdin", "--root", "--always", *_RAW_DIFF_OPTIONS, data=request).split(
@@ -463,7 +463,7 @@ def _read_changes(borrowed: BorrowedRepository, commits: Sequence[CommitWithChan
 
 
 def _find_merge_changes(
-    borrowed: BorrowedRepository, commit: CommitWithChanges, earlier_parents: set[str]
+    borrowed: ObjectBorrowingRepository, commit: CommitWithChanges, earlier_parents: set[str]
 ) -> Iterator[TreeDiffEntry]:
     """Yield the differences of a merge from the result of git's own merge of its parents.
 
@@ -483,7 +483,7 @@ def _find_merge_changes(
                     yield pair
 
 
-def _merge_parents(borrowed: BorrowedRepository, commit: CommitWithChanges) -> tuple[str, set[str]]:
+def _merge_parents(borrowed: ObjectBorrowingRepository, commit: CommitWithChanges) -> tuple[str, set[str]]:
     """Merge the parents of a merge commit with git, one after the other; return the tree and the conflicting
     paths.
     """
@@ -508,7 +508,7 @@ def _merge_parents(borrowed: BorrowedRepository, commit: CommitWithChanges) -> t
     return tree, conflicts
 
 
-def _write_merge_commit(borrowed: BorrowedRepository, tree: str, *parents: str) -> str:
+def _write_merge_commit(borrowed: ObjectBorrowingRepository, tree: str, *parents: str) -> str:
     """Write a merge commit into the temporary repository, for the merge with the next parent; return its id."""
     identity = "- <-> 0 +0000"
     lines = (

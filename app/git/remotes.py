@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.commits import CommitRange, branch_range, resolve_commit_range, single_commit_range
 from app.git.run_git import GitFailed
 
@@ -38,7 +38,7 @@ class FetchSource(Struct, frozen=True):
     """True for all commits that HEAD lacks, False for one commit."""
 
 
-def resolve_or_fetch_commit_range(borrowed: BorrowedRepository, arguments: list[str]) -> CommitRange:
+def resolve_or_fetch_commit_range(borrowed: ObjectBorrowingRepository, arguments: list[str]) -> CommitRange:
     """Return the commit range that the user names; fetch it into the temporary repository if it is not here.
 
     The user's repository stays unchanged.
@@ -68,7 +68,7 @@ def resolve_or_fetch_commit_range(borrowed: BorrowedRepository, arguments: list[
     return (branch_range if source.whole else single_commit_range)(borrowed, commit, source.name)
 
 
-def default_remote(borrowed: BorrowedRepository) -> str:
+def default_remote(borrowed: ObjectBorrowingRepository) -> str:
     """Return the remote to use by default: `origin`, or the only one; raise GitFailed if there is neither."""
     names = remote_names(borrowed)
     if "origin" in names:
@@ -80,12 +80,12 @@ def default_remote(borrowed: BorrowedRepository) -> str:
     raise GitFailed("The repository has no remote; name one: the address or the folder of another repository.")
 
 
-def remote_names(borrowed: BorrowedRepository) -> list[str]:
+def remote_names(borrowed: ObjectBorrowingRepository) -> list[str]:
     """Return the names of the remotes."""
     return [key[len("remote.") : -len(".url")] for key in borrowed.settings if re.fullmatch(r"remote\..+\.url", key)]
 
 
-def remote_url(borrowed: BorrowedRepository, remote: str, *, pushing: bool = False) -> str:
+def remote_url(borrowed: ObjectBorrowingRepository, remote: str, *, pushing: bool = False) -> str:
     """Return the URL of a remote; a folder as an absolute path.
 
     Raises:
@@ -109,7 +109,9 @@ def remote_url(borrowed: BorrowedRepository, remote: str, *, pushing: bool = Fal
     return os.path.normpath(borrowed.top / Path(url).expanduser())
 
 
-def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, reference: str, *, force: bool) -> None:
+def push_commit(
+    borrowed: ObjectBorrowingRepository, commit: str, remote: str, reference: str, *, force: bool
+) -> None:
     """Push a commit to a reference of a remote.
 
     Raises:
@@ -133,7 +135,7 @@ def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, referenc
         raise
 
 
-def push_notes(borrowed: BorrowedRepository, remote: str, reference: str) -> None:
+def push_notes(borrowed: ObjectBorrowingRepository, remote: str, reference: str) -> None:
     """Push notes to a remote; raise GitFailed with what to do if it fails."""
     try:
         push_commit(borrowed, borrowed.resolve_object_id(reference), remote, reference, force=False)
@@ -149,7 +151,7 @@ _RECEIVER_OPTIONS = (
 )
 
 
-def _parse_page_address(borrowed: BorrowedRepository, name: str) -> FetchSource | None:
+def _parse_page_address(borrowed: ObjectBorrowingRepository, name: str) -> FetchSource | None:
     """Return the fetch target for the web address of a pull request or commit; None for text that is no web address.
 
     Raises:
@@ -174,7 +176,7 @@ def _parse_page_address(borrowed: BorrowedRepository, name: str) -> FetchSource 
     )
 
 
-def _find_project_url(borrowed: BorrowedRepository, page: SplitResult, project: str) -> str:
+def _find_project_url(borrowed: ObjectBorrowingRepository, page: SplitResult, project: str) -> str:
     """Return the URL of the configured remote for the project of a web page, to which the user has access; without
     such a remote, the project's URL on the page's host.
     """
@@ -188,7 +190,7 @@ def _find_project_url(borrowed: BorrowedRepository, page: SplitResult, project: 
     return f"{page.scheme}://{page.netloc}/{project}.git"
 
 
-def _parse_remote_reference(borrowed: BorrowedRepository, remote: str, name: str) -> FetchSource:
+def _parse_remote_reference(borrowed: ObjectBorrowingRepository, remote: str, name: str) -> FetchSource:
     """Return the fetch target for a reference of a remote.
 
     A short name is that of a proposal, a pull request or a branch.
@@ -208,7 +210,7 @@ def _parse_remote_reference(borrowed: BorrowedRepository, remote: str, name: str
     return FetchSource(remote_url(borrowed, remote), reference, f"{remote} {name}", is_range)
 
 
-def _fetch(borrowed: BorrowedRepository, source: FetchSource) -> str:
+def _fetch(borrowed: ObjectBorrowingRepository, source: FetchSource) -> str:
     """Fetch into the temporary repository; return the id of the fetched commit."""
     if head := borrowed.resolve_object_id("HEAD"):
         borrowed.add_reference("refs/heads/here", head)

@@ -30,12 +30,12 @@ class Mention(NamedTuple):
 def find_mentioned_files(text: str, dropped_paths: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
     """Return the files that a text mentions, without duplicates; `dropped_paths` are paths that were pasted alone."""
     paths = dict.fromkeys(
-        path_from_url(found) for match in _MENTION.finditer(text) if (found := _mentioned_path(match))
+        file_url_to_path(found) for match in _MENTION.finditer(text) if (found := _mentioned_path(match))
     )
     return tuple(Mention(path, path in dropped_paths) for path in paths)
 
 
-def path_from_url(text: str) -> str:
+def file_url_to_path(text: str) -> str:
     """Return the path of a file:// URL; any other text unchanged."""
     if not text.lower().startswith("file://"):
         return text
@@ -77,10 +77,10 @@ def possible_pasted_paths(text: str) -> Iterator[Sequence[str]]:
         return
     import shlex
 
-    lines = [path_from_url(line.strip()) for line in text.split("\n") if line.strip()]
+    lines = [file_url_to_path(line.strip()) for line in text.split("\n") if line.strip()]
     yield lines
     try:
-        words = [path_from_url(word) for word in shlex.split(text)]
+        words = [file_url_to_path(word) for word in shlex.split(text)]
     except ValueError:
         return
     if words and words != lines:

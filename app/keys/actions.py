@@ -427,7 +427,7 @@ ACTIONS: tuple[UserAction, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS,
 
 
 def make_key_bindings_of_scopes(*scopes: Scope, wrapper_action: str = "") -> list["Binding"]:
-    """Return Textual key bindings for the actions of these scopes, with ids by which a keymap changes the keys.
+    """Return Textual key bindings for the actions of `scopes`, with ids by which a keymap changes the keys.
 
     Args:
         wrapper_action: Name of an action that the bindings call with the handler's name; empty to call the handler.

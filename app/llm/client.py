@@ -25,7 +25,7 @@ from app.llm.capabilities.template_check import (
     TrialBuilder,
     find_placement_kept_by_chat_template,
 )
-from app.llm.failures.failures import FailureDescriber, parse_json_or_text
+from app.llm.failures.failures import ErrorToFailureTranslator, parse_json_or_text
 from app.llm.failures.request_errors import (
     NO_RETRY,
     STANDARD_RETRY,
@@ -38,7 +38,7 @@ from app.llm.failures.request_errors import (
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent
 from app.llm.response.response_assembly import Delta, DeltaMerger, ResponseAssembly
 from app.llm.sdk import LoadedSdk
-from app.llm.transport import ProgressExtendedTimeout, StreamEnd, Timeouts, Transport
+from app.llm.transport import EndOfStream, ProgressExtendedTimeout, Timeouts, Transport
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, tool_name
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
@@ -61,11 +61,11 @@ class ResponseEventReader:
     """Reads the events of one response into a `ResponseAssembly`."""
 
     def __init__(
-        self, assembly: ResponseAssembly, decoder: ResponseToChatDecoder, describer: FailureDescriber
+        self, assembly: ResponseAssembly, decoder: ResponseToChatDecoder, translator: ErrorToFailureTranslator
     ) -> None:
         self._assembly = assembly
         self._decoder = decoder
-        self._describer = describer
+        self._translator = translator
 
     @property
     def is_finished(self) -> bool:
@@ -87,12 +87,12 @@ class ResponseEventReader:
             for chunk in chunks:
                 self._assembly.feed(chunk, deltas)
                 if not self.is_finished and (error := _find_error(chunk)) is not None:
-                    failed = AttemptFailed(self._describer.describe_stream_error(error))
+                    failed = AttemptFailed(self._translator.describe_stream_error(error))
                     break
         except AttemptFailed as failure:
             failed = failure
         except ResponseTooLarge as too_large:
-            failed = AttemptFailed(self._describer.describe_oversized_response(too_large))
+            failed = AttemptFailed(self._translator.describe_oversized_response(too_large))
         yield from deltas.pop_all()
         if failed is not None:
             raise failed
@@ -100,15 +100,15 @@ class ResponseEventReader:
     def _read_chunk(self, event: ServerSentEvent) -> Mapping[str, Any]:
         body = parse_json_or_text(event.data)
         if event.name == "error":
-            raise AttemptFailed(self._describer.describe_stream_error(body))
+            raise AttemptFailed(self._translator.describe_stream_error(body))
         if not isinstance(body, dict):
             raise AttemptFailed(
-                self._describer.describe_broken_response("contains something that is no JSON object", event.data)
+                self._translator.describe_broken_response("contains something that is no JSON object", event.data)
             )
         chunk = self._decoder.read_event(body)
         if event.damaged and _has_call(chunk):
             # U+FFFD is acceptable in text for the user, but not in the arguments of a tool.
-            raise AttemptFailed(self._describer.describe_broken_response("has a tool call that is damaged"))
+            raise AttemptFailed(self._translator.describe_broken_response("has a tool call that is damaged"))
         return chunk
 
     def _read_document(self, text: str) -> Iterator[Mapping[str, Any]]:
@@ -122,9 +122,9 @@ class ResponseEventReader:
         elif self._assembly.is_empty:
             is_cut = text.lstrip("[ \t\r\n").startswith("{")
             raise AttemptFailed(
-                self._describer.describe_broken_response("broke off", "its JSON is not complete")
+                self._translator.describe_broken_response("broke off", "its JSON is not complete")
                 if is_cut
-                else self._describer.describe_non_stream(text)
+                else self._translator.describe_non_stream(text)
             )
 
 
@@ -196,8 +196,8 @@ class ModelClient:
         )
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
-        self._describer = FailureDescriber(endpoint)
-        self._transport = Transport(endpoint, self._timeouts, self._describer)
+        self._translator = ErrorToFailureTranslator(endpoint)
+        self._transport = Transport(endpoint, self._timeouts, self._translator)
         self._ignores_closing_instruction = False
         """The model calls tools in closing requests, wherever the instruction is placed."""
         self._responses_without_reason = 0
@@ -220,7 +220,7 @@ class ModelClient:
 
     def find_settings_fault(self) -> str:
         """Return why no request can be sent with the address, key, headers or proxy; empty if one can."""
-        fault = self._describer.find_settings_fault()
+        fault = self._translator.find_settings_fault()
         return fault.message if fault else ""
 
     async def model_ids(self) -> list[str]:
@@ -402,7 +402,7 @@ class ModelClient:
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | ResponseCompleted]:
         """Send the request once and parse the response into `assembly`; raise `AttemptFailed`."""
-        reader = ResponseEventReader(assembly, wire.make_decoder(), self._describer)
+        reader = ResponseEventReader(assembly, wire.make_decoder(), self._translator)
         done = False
         try:
             # The time for loading the SDK does not count as silence of the server.
@@ -410,7 +410,7 @@ class ModelClient:
             patience = ProgressExtendedTimeout(self._timeouts, closing=closing)
             async with aclosing(self._transport.exchange(wire, fields, patience)) as arrived:
                 async for events in arrived:
-                    if isinstance(events, StreamEnd):
+                    if isinstance(events, EndOfStream):
                         done, deltas = events.done, reader.read_unframed(events.unframed)
                     else:
                         deltas = reader.read_events(events)
@@ -425,7 +425,7 @@ class ModelClient:
                 if isinstance(problem, AttemptFailed):
                     raise
                 # Handle a defect in our parsing like any other failure.
-                raise AttemptFailed(self._describer.describe_unexpected(problem)) from problem
+                raise AttemptFailed(self._translator.describe_unexpected(problem)) from problem
         for late in assembly.flush():
             yield late
         completed = self._complete_response(assembly, fields, done=done)
@@ -441,9 +441,9 @@ class ModelClient:
             has_output_limit = not _LIMIT_FIELDS.isdisjoint(fields)
             reason = assembly.finish_reason
             if reason == "model_context_window_exceeded" or (reason == "length" and not has_output_limit):
-                raise AttemptFailed(self._describer.describe_overflow())
+                raise AttemptFailed(self._translator.describe_overflow())
             if assembly.finish_reason is None:
-                raise AttemptFailed(self._describer.describe_broken_response("is empty"))
+                raise AttemptFailed(self._translator.describe_broken_response("is empty"))
         ended = assembly.finish_reason is not None or self._is_end_without_reason_accepted(assembly, done=done)
         completed = assembly.complete(ended=ended)
         if completed.usage is not None:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from app.llm.capabilities.model_list import ListedModel, parse_model_list
-from app.llm.failures.failures import FailureDescriber, exception_chain, parse_json_or_text
+from app.llm.failures.failures import ErrorToFailureTranslator, exception_chain, parse_json_or_text
 from app.llm.failures.request_errors import AttemptFailed, Failure
 from app.llm.response.bounded_stream import (
     MAX_RENDERED_BYTES,
@@ -30,7 +30,7 @@ from app.llm.response.bounded_stream import (
     ServerSentEventDecoder,
 )
 from app.llm.sdk import LoadedSdk, start_loading_sdk, wait_for_sdk
-from app.llm.values.endpoint import is_local
+from app.llm.values.endpoint import is_loopback_url
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire import Wire
 
@@ -169,7 +169,7 @@ class Timeouts(Struct, frozen=True):
     @classmethod
     def for_endpoint(cls, endpoint: Endpoint) -> Self:
         """Return the timeouts for an endpoint; longer for a local server, which may have to load a model first."""
-        if not is_local(endpoint.base_url):
+        if not is_loopback_url(endpoint.base_url):
             return cls()
         return cls(read=600, first=600, idle=300, closing=45, whole=3600, whole_closing=180)
 
@@ -196,18 +196,18 @@ class ProgressExtendedTimeout:
         self._set_deadline(self._timeouts.linger)
         self._waiting_for = "the end of the stream"
 
-    def describe_expiry(self, describer: FailureDescriber) -> Failure:
+    def describe_expiry(self, translator: ErrorToFailureTranslator) -> Failure:
         """Return the failure for an expired timeout."""
         if self.deadline == self._last_deadline:
-            return describer.describe_slow_response(self._max_seconds)
-        return describer.describe_silence(self._limit, self._waiting_for)
+            return translator.describe_slow_response(self._max_seconds)
+        return translator.describe_silence(self._limit, self._waiting_for)
 
     def _set_deadline(self, seconds: float) -> None:
         self._limit = seconds
         self.deadline = min(self._now() + seconds, self._last_deadline)
 
 
-class StreamEnd(Struct, frozen=True):
+class EndOfStream(Struct, frozen=True):
     """Last item of a stream that was read to its end: whether `[DONE]` came, and text outside of all events."""
 
     done: bool
@@ -219,13 +219,13 @@ class StreamEnd(Struct, frozen=True):
 class Transport:
     """Sends HTTP requests to one endpoint."""
 
-    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, describer: FailureDescriber) -> None:
+    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, translator: ErrorToFailureTranslator) -> None:
         self._endpoint = endpoint
         self._timeouts = timeouts
-        self._describer = describer
+        self._translator = translator
         self._client: Any = None
         # A remote server may be reached through an encrypted proxy, whatever its scheme.
-        plain = is_local(endpoint.base_url) and endpoint.base_url.lower().startswith("http:")
+        plain = is_loopback_url(endpoint.base_url) and endpoint.base_url.lower().startswith("http:")
         self._encrypted = not plain
 
     def preload_sdk(self) -> "Future[LoadedSdk]":
@@ -238,7 +238,7 @@ class Transport:
 
     async def exchange(
         self, wire: Wire, fields: dict[str, Any], patience: ProgressExtendedTimeout
-    ) -> AsyncGenerator[list[ServerSentEvent] | StreamEnd]:
+    ) -> AsyncGenerator[list[ServerSentEvent] | EndOfStream]:
         """Send a request; yield the events of the response in batches, and then its end.
 
         Closing the generator closes the connection at once.
@@ -264,7 +264,7 @@ class Transport:
                 async for item in items:
                     yield item
         except TimeoutError as silence:
-            raise AttemptFailed(patience.describe_expiry(self._describer)) from silence
+            raise AttemptFailed(patience.describe_expiry(self._translator)) from silence
         except Exception as problem:
             raise AttemptFailed(self._describe_failure(problem, sdk, has_response=response is not None)) from problem
         finally:
@@ -283,13 +283,13 @@ class Transport:
                     options={"headers": self._make_headers(sdk, wire)},
                 )
         except TimeoutError as silence:
-            failure = self._describer.describe_silence(self._timeouts.write, "the list of models")
+            failure = self._translator.describe_silence(self._timeouts.write, "the list of models")
             raise AttemptFailed(failure) from silence
         except Exception as problem:
             raise AttemptFailed(self._describe_failure(problem, sdk, has_response=False)) from problem
         models = parse_model_list(parse_json_or_text(response.text))
         if models is None:
-            raise AttemptFailed(self._describer.describe_non_stream(response.text))
+            raise AttemptFailed(self._translator.describe_non_stream(response.text))
         return models
 
     async def send_request_to_url(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
@@ -332,16 +332,16 @@ class Transport:
 
     def _get_client(self, sdk: LoadedSdk) -> Any:
         if self._client is None:
-            if settings_fault := self._describer.find_settings_fault():
+            if settings_fault := self._translator.find_settings_fault():
                 raise AttemptFailed(settings_fault)
             try:
                 self._client = self._make_client(sdk)
             except sdk.httpx2.InvalidURL as problem:
-                raise AttemptFailed(self._describer.describe_unusable_address(problem)) from problem
+                raise AttemptFailed(self._translator.describe_unusable_address(problem)) from problem
             except (ImportError, ValueError) as problem:
                 # The HTTP library does not support this kind of proxy, or needs another package for it.
                 raise AttemptFailed(
-                    self._describer.describe_unusable_proxy("it has to be http:// or https://")
+                    self._translator.describe_unusable_proxy("it has to be http:// or https://")
                 ) from problem
         return self._client
 
@@ -367,7 +367,7 @@ class Transport:
                 # Never send the headers to the target of a redirect.
                 follow_redirects=False,
                 # A proxy of the environment cannot reach a server on this machine.
-                trust_env=not is_local(self._endpoint.base_url),
+                trust_env=not is_loopback_url(self._endpoint.base_url),
                 event_hooks={"response": [limit_body_size]},
             ),
         )
@@ -393,7 +393,7 @@ class Transport:
 
     async def _read_events(
         self, response: Any, patience: ProgressExtendedTimeout
-    ) -> AsyncGenerator[list[ServerSentEvent] | StreamEnd]:
+    ) -> AsyncGenerator[list[ServerSentEvent] | EndOfStream]:
         decoder = ServerSentEventDecoder()
         async with BackgroundBodyReader(response.aiter_raw()) as arrivals:
             while True:
@@ -405,36 +405,36 @@ class Transport:
                 if done is not None:
                     await arrivals.wait_for_end(DRAIN_SECONDS)
                 if done is not None or not piece:
-                    yield StreamEnd(done=done is not None, unframed=decoder.unframed)
+                    yield EndOfStream(done=done is not None, unframed=decoder.unframed)
                     return
 
     def _describe_failure(self, problem: Exception, sdk: LoadedSdk, *, has_response: bool) -> Any:
         openai, httpx2 = sdk.openai, sdk.httpx2
         if too_large := next((link for link in exception_chain(problem) if isinstance(link, ResponseTooLarge)), None):
-            return self._describer.describe_oversized_response(too_large)
+            return self._translator.describe_oversized_response(too_large)
         if isinstance(problem, openai.APIStatusError):
-            return self._describer.describe_response(
+            return self._translator.describe_response(
                 problem.status_code, problem.response.headers, problem.response.text
             )
         causes = list(exception_chain(problem))
         if cut_error := next((cause for cause in causes if isinstance(cause, httpx2.HTTPStatusError)), None):
             # The body of the error broke off or is damaged; its status and headers are known.
-            return self._describer.describe_response(cut_error.response.status_code, cut_error.response.headers, "")
+            return self._translator.describe_response(cut_error.response.status_code, cut_error.response.headers, "")
         if any(isinstance(cause, httpx2.ConnectTimeout) for cause in causes):
-            return self._describer.describe_connect_timeout(self._timeouts.connect)
+            return self._translator.describe_connect_timeout(self._timeouts.connect)
         if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
-            return self._describer.describe_silence(
+            return self._translator.describe_silence(
                 self._timeouts.read, "the response" if has_response else "its first byte"
             )
         if isinstance(problem, openai.APIConnectionError | httpx2.TransportError):
             return (
-                self._describer.describe_broken_response("broke off", str(problem))
+                self._translator.describe_broken_response("broke off", str(problem))
                 if has_response
-                else self._describer.describe_unreachable(problem)
+                else self._translator.describe_unreachable(problem)
             )
         if isinstance(problem, httpx2.DecodingError):
-            return self._describer.describe_broken_response("is damaged", str(problem))
-        return self._describer.describe_unexpected(problem)
+            return self._translator.describe_broken_response("is damaged", str(problem))
+        return self._translator.describe_unexpected(problem)
 
 
 def encode_body(fields: Mapping[str, Any]) -> bytes:

@@ -97,7 +97,7 @@ class ServerDefinition(Struct, frozen=True):
 
 
 class WriteAccess(StrEnum):
-    """Where a server can write."""
+    """Where an MCP server may write."""
 
     LAYER = "layer"
     """On a layer over the workspace, like commands: its changes become part of a proposal."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from app.config.config_tables import McpServerTable
 from app.mcp_client.configured_servers import WriteAccess
-from app.mcp_client.json_rpc import Message, RpcError
+from app.mcp_client.json_rpc import InvalidRpcMessage, Message
 from app.mcp_client.mcp_connection import (
     MAX_SERVER_MESSAGE_BYTES,
     ConnectionLost,
@@ -121,7 +121,7 @@ class StdioConnection(McpConnection):
     async def _handle_line(self, line: bytes) -> None:
         try:
             message = await parse_server_message(line)
-        except RpcError:
+        except InvalidRpcMessage:
             # Not a message: programs print banners to stdout too.
             self._log(line[:2000] + b"\n")
             message = None

@@ -20,7 +20,7 @@ from app.proposals.text.file_warnings import format_size
 from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive_characters
 from app.text.quantities import format_count
-from app.tools.base.command_forms import McpToolForm
+from app.tools.base.command_forms import AllowableMcpTool
 from app.tools.base.contract import (
     PermissionRequest,
     Tool,
@@ -246,7 +246,7 @@ class McpTool(Tool):
         title, direct = f"Call a tool of {server.name}?", write_access is WriteAccess.DIRECT
         # A permission given while the server was on a layer does not cover direct access.
         fingerprint = f"{server.definition.fingerprint} {definition.fingerprint}{' direct' if direct else ''}"
-        form = McpToolForm(server.name, definition.tool, fingerprint)
+        form = AllowableMcpTool(server.name, definition.tool, fingerprint)
         return PermissionRequest("server", title, detail, ".", tuple(notes), form, direct)
 
 

@@ -23,7 +23,7 @@ MAX_SKILL_FILES = 100
 _MAX_WALKED_FOLDERS = 2_000
 
 
-class SkillFolder(Protocol):
+class SingleSkillFolder(Protocol):
     """The folder of one skill: its path for commands, the list of its files, and their content."""
 
     @property
@@ -42,7 +42,7 @@ class SkillFolder(Protocol):
         """Return the paths of its files, sorted, at most `MAX_SKILL_FILES`."""
 
 
-class WorkspaceSkillFolder:
+class SingleSkillFolderInWorkspace:
     """The folder of one skill inside the workspace, by its workspace path."""
 
     def __init__(self, workspace: Workspace, path: str) -> None:
@@ -50,7 +50,7 @@ class WorkspaceSkillFolder:
         self.path = path
 
     def read(self, file: str) -> bytes:
-        """Read a file of the folder, with the checks of `SkillFolder.read`."""
+        """Read a file of the folder, with the checks of `SingleSkillFolder.read`."""
         real = self._workspace.resolve(self._workspace.normalize_path(f"{self.path}/{file}"))
         if not real.startswith(f"{self._workspace.resolve(self.path)}/"):
             raise UnsafePath(f"{file} is not in the folder of the skill")
@@ -62,7 +62,7 @@ class WorkspaceSkillFolder:
         return [path.removeprefix(f"{under}/") for path in islice(self._workspace.walk_files(under), MAX_SKILL_FILES)]
 
 
-class UserSkillFolder:
+class SingleSkillFolderOfUser:
     """The folder of one skill outside the workspace, among the user's skills; it may be a symbolic link."""
 
     def __init__(self, root: Path) -> None:
@@ -74,7 +74,7 @@ class UserSkillFolder:
         return str(self._root)
 
     def read(self, file: str) -> bytes:
-        """Read a file of the folder, with the checks of `SkillFolder.read`."""
+        """Read a file of the folder, with the checks of `SingleSkillFolder.read`."""
         root = self._root.resolve()
         # `realpath` does not resolve a loop of links; reading it then fails with OSError.
         real = Path(os.path.realpath(root / file))
@@ -119,7 +119,7 @@ class Skill(Struct, frozen=True):
     description: str
     where: str
     """Path of its file as shown to the user."""
-    folder: SkillFolder
+    folder: SingleSkillFolder
 
 
 class SkillCatalogue(Struct, frozen=True):
@@ -165,17 +165,17 @@ def find_skills(workspace: Workspace, user_folders: Iterable[tuple[str, Path]]) 
     return SkillCatalogue(dict(sorted(skills.items())), tuple(escape_unsafe(line, keep="") for line in problems))
 
 
-def _iterate_user_skills(folders: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, str, SkillFolder]]:
+def _iterate_user_skills(folders: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, str, SingleSkillFolder]]:
     for shown_folder, folder in folders:
         try:
             names = sorted(path.name for path in islice(folder.iterdir(), _MAX_SKILL_FOLDERS))
         except OSError:
             continue
         for name in names:
-            yield f"{shown_folder}/{name}/{FILE_NAME}", name, UserSkillFolder(folder / name)
+            yield f"{shown_folder}/{name}/{FILE_NAME}", name, SingleSkillFolderOfUser(folder / name)
 
 
-def _iterate_workspace_skills(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]]:
+def _iterate_workspace_skills(workspace: Workspace) -> Iterator[tuple[str, str, SingleSkillFolder]]:
     for folder in OF_WORKSPACE:
         try:
             real_folder = workspace.resolve(folder)
@@ -188,10 +188,14 @@ def _iterate_workspace_skills(workspace: Workspace) -> Iterator[tuple[str, str, 
         for name in sorted(path.split("/")[0] for path in relative_paths if path.endswith(f"/{FILE_NAME}")):
             if f"{name}/{FILE_NAME}" in relative_paths:
                 relative_paths.discard(f"{name}/{FILE_NAME}")
-                yield f"{folder}/{name}/{FILE_NAME}", name, WorkspaceSkillFolder(workspace, f"{folder}/{name}")
+                yield (
+                    f"{folder}/{name}/{FILE_NAME}",
+                    name,
+                    SingleSkillFolderInWorkspace(workspace, f"{folder}/{name}"),
+                )
 
 
-def _read_skill(where: str, folder_name: str, folder: SkillFolder) -> Skill | None:
+def _read_skill(where: str, folder_name: str, folder: SingleSkillFolder) -> Skill | None:
     """Return a skill; None if it is disabled for the model. Raises ValueError with the problem."""
     content = folder.read(FILE_NAME)
     markdown = parse_front_matter(content.decode(errors="replace"))

@@ -25,7 +25,7 @@ from app.proposals.values.models import (
     with_state,
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
-from app.proposals.values.pending_paths import PendingPaths, has_undecided_part
+from app.proposals.values.pending_paths import PendingChangesByPath, has_undecided_part
 from app.proposals.values.proposal_errors import ChangedSinceShown, NothingToStage, ProposalError
 from app.workspace.git_repository import folder_path_in_repository
 from app.workspace.paths import Workspace
@@ -33,7 +33,7 @@ from app.workspace.paths import Workspace
 if TYPE_CHECKING:
     from app.images.image import Image
     from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEdit
-    from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
+    from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, SelectedLines
     from app.proposals.values.record_entries import RecordingStore
@@ -112,7 +112,9 @@ class ProposalService:
 
         return exported_path_changes(self._contents, self.get(proposal_id))
 
-    def versions_to_check(self, proposal_id: str, hunks: Collection[str] | None = None) -> "FilesBeforeAndAfter":
+    def versions_to_check(
+        self, proposal_id: str, hunks: Collection[str] | None = None
+    ) -> "FilesToCheckBeforeAndAfter":
         """Return the versions that checks of a pending proposal compare: with an approval, and without.
 
         Args:
@@ -141,13 +143,13 @@ class ProposalService:
         """Return the changes of all pending proposals that are older than this one, which need not be staged yet."""
         from app.proposals.files.overlay import read_pending_files
 
-        paths = PendingPaths()
+        paths = PendingChangesByPath()
         for proposal in self.pending():
             if proposal.number < int(proposal_id[1:]):
                 paths.add_proposal(proposal)
         return read_pending_files(ContentStore(self._store), paths.loaded_paths())
 
-    def draft_versions_to_check(self, draft: "Draft") -> "FilesBeforeAndAfter":
+    def draft_versions_to_check(self, draft: "Draft") -> "FilesToCheckBeforeAndAfter":
         """Return the versions that checks of a draft compare, as if it were a proposal."""
         from app.proposals.decide.workspace_versions import draft_versions_to_check
 
@@ -228,7 +230,7 @@ class ProposalService:
             UnsafePath: no tool may touch one of the paths.
         """
         from app.proposals.decide.signed_changes import (
-            ChangesToStage,
+            ChangesAndExcludedHunks,
             exclude_approved_or_pending_hunks,
             explain_nothing_to_stage,
         )
@@ -237,7 +239,7 @@ class ProposalService:
         self._proposals.check_not_in_use()
         for change in changes:
             self._workspace.check_folder_entry(change.path)
-        unsigned = ChangesToStage(tuple(changes))
+        unsigned = ChangesAndExcludedHunks(tuple(changes))
         if not include_approved:
             overlay = None if on_disk else self._draft_overlay()
             unsigned = exclude_approved_or_pending_hunks(self._store, self._contents, changes, overlay)

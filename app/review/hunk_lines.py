@@ -10,8 +10,8 @@ from app.proposals.values.attention_reason import AttentionReason, HunkLineRefer
 from app.proposals.values.models import FileChange, FileDiff, Hunk, HunkState
 
 if TYPE_CHECKING:
-    from app.automation.check_results import CoverageReportLine, ProposalChecks
-    from app.automation.evidence.proposal_evidence import ProposalTestEvidence
+    from app.automation.check_results import ChangedLineInCoverageReport, ProposalChecks
+    from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
 
 Side = Literal["old", "new"]
 """Which text of a file a line belongs to."""
@@ -230,7 +230,7 @@ _EVIDENCE_KINDS = (ReasonKind.UNHELD, ReasonKind.UNCOVERED)
 
 
 def add_evidence_reasons(
-    diffs: Sequence[FileDiff], checks: "ProposalChecks | None", evidence: "ProposalTestEvidence | None"
+    diffs: Sequence[FileDiff], checks: "ProposalChecks | None", evidence: "ProposalEvidenceByHunk | None"
 ) -> list[FileDiff]:
     """Return the diffs with reasons for attention: hunks that no test or check depends on, and changed lines that no
     test runs.
@@ -238,7 +238,7 @@ def add_evidence_reasons(
     Earlier reasons of these kinds are replaced.
     """
     unheld = frozenset(evidence.unnoticed_hunks) if evidence is not None else frozenset()
-    uncovered: dict[str, list[CoverageReportLine]] = {}
+    uncovered: dict[str, list[ChangedLineInCoverageReport]] = {}
     for line in checks.uncovered_lines if checks is not None else ():
         uncovered.setdefault(line.hunk, []).append(line)
     marked = []
@@ -264,7 +264,7 @@ def uncovered_line_numbers(diff: FileDiff) -> list[int]:
 
 
 def _find_evidence_reasons(
-    diff: FileDiff, unheld: frozenset[str], uncovered: "dict[str, list[CoverageReportLine]]"
+    diff: FileDiff, unheld: frozenset[str], uncovered: "dict[str, list[ChangedLineInCoverageReport]]"
 ) -> Iterator[AttentionReason]:
     hunks = diff.change.hunks if unheld or uncovered else ()
     unheld_places = [

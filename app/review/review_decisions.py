@@ -7,7 +7,7 @@ from app.proposals.values.decision_facts import DecisionCommandCaller, DecisionC
 from app.proposals.values.models import DecisionResult, ProposalState
 from app.proposals.values.proposal_errors import RequiredCheckFailed
 from app.review.review_state import ReviewQueueState
-from app.review.unfinished_review import ReviewFeedback
+from app.review.unfinished_review import FeedbackWithComments
 from app.text.quantities import format_count, join_first
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ReviewDecisionService:
         proposal_id: str,
         revision: int,
         hunks: tuple[str, ...] | None,
-        words: ReviewFeedback,
+        words: FeedbackWithComments,
         images: "tuple[Image, ...]" = (),
     ) -> DecisionResult:
         """Approve and write these hunks of the shown revision; None for all pending ones."""
@@ -74,7 +74,7 @@ class ReviewDecisionService:
         proposal_id: str,
         revision: int | None,
         hunks: tuple[str, ...] | None,
-        words: ReviewFeedback,
+        words: FeedbackWithComments,
         images: "tuple[Image, ...]" = (),
     ) -> DecisionResult:
         """Deny these hunks; None for all pending ones. `revision` is checked if the denial writes to disk."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from app.automation.check_results import ProposalChecks
-from app.automation.evidence.proposal_evidence import CommandReproductionResult, ProposalTestEvidence
+from app.automation.evidence.proposal_evidence import CommandReproductionResult, ProposalEvidenceByHunk
 from app.copies import replace
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
@@ -16,21 +16,21 @@ from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.review.hunk_lines import SeenLines, hunk_line_numbers
 from app.review.unfinished_review import (
+    FeedbackWithComments,
     HunkExclusions,
-    ReviewFeedback,
     UnfinishedReview,
     UnsentComment,
     move_comment_to_revision,
     pending_files_without_hunks,
 )
-from app.tools.base.command_forms import CommandForm, McpToolForm, NotSimpleCommand, allowable_forms
+from app.tools.base.command_forms import AllowableCommandPattern, AllowableMcpTool, NotSimpleCommand, allowable_forms
 from app.tools.base.contract import PermissionRequest
 
 
 class LastingPermissionForms(Struct, frozen=True):
     """The forms of a command or tool call, widest first, that the user can allow permanently."""
 
-    forms: tuple[CommandForm | McpToolForm, ...] = ()
+    forms: tuple[AllowableCommandPattern | AllowableMcpTool, ...] = ()
     """The widest first, the exact command last; empty if only this one call can be allowed."""
     reason: str = ""
     """Why there are no forms, as a clause: `it has a |`."""
@@ -64,7 +64,7 @@ class OpenPermissionRequests:
         self.asked.pop(key, None)
         self._narrowing_steps.pop(key, None)
 
-    def selected_form(self, key: str) -> CommandForm | McpToolForm | None:
+    def selected_form(self, key: str) -> AllowableCommandPattern | AllowableMcpTool | None:
         """Return the form that a lasting permission would cover; None for only this call."""
         forms = find_lasting_permission_forms(self.asked[key]).forms if key in self.asked else ()
         return forms[max(0, min(self._narrowing_steps.get(key, 0), len(forms) - 1))] if forms else None
@@ -117,16 +117,16 @@ class FeedbackDrafts:
             remarks.append(comment)
             remarks.sort(key=lambda item: (item.path, item.line))
 
-    def feedback_for(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
+    def feedback_for(self, proposal: Proposal, hunks: Collection[str] | None = None) -> FeedbackWithComments:
         """Return the feedback for a decision on these hunks, or on all pending ones.
 
         A decision on some hunks includes only the comments on them; one that leaves nothing pending includes
         everything.
         """
         feedback, remarks = self._feedback_to_send(proposal, hunks)
-        return ReviewFeedback(feedback, tuple(remark.as_line_comment for remark in remarks))
+        return FeedbackWithComments(feedback, tuple(remark.as_line_comment for remark in remarks))
 
-    def pop_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
+    def pop_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> FeedbackWithComments:
         """Return and remove the feedback for a decision on these hunks, or on all pending ones."""
         feedback = self.feedback_for(proposal, hunks)
         places = {remark.place for remark in self._feedback_to_send(proposal, hunks)[1]}
@@ -150,7 +150,7 @@ class FeedbackDrafts:
             return self.drafts.get(proposal.id, ""), remarks
         return "", [remark for remark in remarks if _is_comment_on_hunks(remark, proposal, hunks)]
 
-    def restore(self, key: str, words: ReviewFeedback) -> None:
+    def restore(self, key: str, words: FeedbackWithComments) -> None:
         """Restore feedback that could not be sent."""
         if words.feedback:
             self.drafts[key] = "\n\n".join(filter(None, (words.feedback, self.drafts.get(key, ""))))
@@ -365,7 +365,7 @@ class ReviewQueueState:
     feedback_drafts: FeedbackDrafts = field(default_factory=FeedbackDrafts)
     checks: dict[str, ProposalChecks] = field(default_factory=dict)
     """Check results, by proposal."""
-    evidence: dict[str, ProposalTestEvidence] = field(default_factory=dict)
+    evidence: dict[str, ProposalEvidenceByHunk] = field(default_factory=dict)
     """Evidence about the hunks, by proposal."""
     reproductions: dict[str, CommandReproductionResult] = field(default_factory=dict)
     """Results of second runs of a command, by proposal."""
@@ -503,7 +503,7 @@ class ReviewQueueState:
         return self.permissions.asked.get(self.current)
 
     @property
-    def form(self) -> CommandForm | McpToolForm | None:
+    def form(self) -> AllowableCommandPattern | AllowableMcpTool | None:
         """Return the form that a lasting permission would cover; None for just this call."""
         return self.permissions.selected_form(self.current)
 

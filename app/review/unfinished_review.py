@@ -178,7 +178,7 @@ class UnfinishedReview:
 _EMPTY_REVIEW = UnfinishedReview()
 
 
-class ReviewFeedback(Struct, frozen=True):
+class FeedbackWithComments(Struct, frozen=True):
     """The user's feedback and comments that go with a decision."""
 
     feedback: str = ""
@@ -196,7 +196,7 @@ class ReviewFeedback(Struct, frozen=True):
         return "\n\n".join(filter(None, (self.feedback.strip(), *comments)))
 
 
-NOTHING_SAID = ReviewFeedback()
+NOTHING_SAID = FeedbackWithComments()
 
 
 def move_comment_to_revision(comment: UnsentComment, before: Proposal, after: Proposal) -> UnsentComment:

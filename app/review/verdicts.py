@@ -119,14 +119,14 @@ class ActionNeedsConfirmation(Struct, frozen=True):
         return tuple(subject.id for subject in self.subjects if subject.id not in self.named)
 
 
-class ActionAllowed(Struct, frozen=True):
+class ActionAllowedAtOnce(Struct, frozen=True):
     """Verdict that an action is carried out at once."""
 
     action: ActionKind
     ids: tuple[str, ...]
 
 
-Verdict = ActionRefused | ActionNeedsConfirmation | ActionAllowed
+Verdict = ActionRefused | ActionNeedsConfirmation | ActionAllowedAtOnce
 
 
 def judge_approval(
@@ -204,7 +204,7 @@ def _judge_denial(state: ReviewQueueState, proposal: Proposal, unsent: Sequence[
 def _confirm_if_needed(reasons: Sequence[str], verb: str, action: ActionKind, proposal: Proposal) -> Verdict:
     """Return the verdict to ask for the reasons; to act at once if there are none."""
     if not reasons:
-        return ActionAllowed(action, (proposal.id,))
+        return ActionAllowedAtOnce(action, (proposal.id,))
     sentence = ", and ".join(reasons)
     question = f"{sentence[0].upper()}{sentence[1:]}. {verb.capitalize()}?"
     return ActionNeedsConfirmation(question, action, (proposal,))

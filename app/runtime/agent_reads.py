@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from app.proposals.files.overlay import ContentStore
-from app.proposals.risk.read_reasons import FileReadHistory, ReadHistory
+from app.proposals.risk.read_reasons import FileReadHistory, ModelReadsBeforeEdit
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
-from app.storage.captured_edit_store import CapturedAgentInput, CapturedAgentTurn, CapturedEditStore
+from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedReadOrPrompt
 from app.text.line_hash import unpack_line_hashes
 from app.workspace.secrets import secret_reason
 
@@ -20,7 +20,7 @@ _HOOK_INSTALLED_LATE = (
 
 def find_agent_reads_before_proposal(
     captured_edits: CapturedEditStore, store: ProposalStore, proposal_id: str, paths: Collection[str]
-) -> ReadHistory | None:
+) -> ModelReadsBeforeEdit | None:
     """Return what the agent of a proposal had read before it; None if no hook captured the proposal.
 
     Raises:
@@ -42,7 +42,7 @@ def find_agent_reads_before_proposal(
             searches[read.words] = (*searches.get(read.words, ()), read.path)
     earlier = _earlier_versions(captured_edits, store, turn, paths)
     files = {path: _file_reads(path, reads, prompts, earlier.get(path, {})) for path in paths}
-    return ReadHistory(
+    return ModelReadsBeforeEdit(
         request=prompts[-1][:_MAX_REQUEST_CHARACTERS] if prompts else "",
         files=files,
         read_paths=frozenset(read.path for read in reads if read.kind in ("read", "attached")),
@@ -54,7 +54,7 @@ def find_agent_reads_before_proposal(
 
 
 def _file_reads(
-    path: str, reads: Sequence[CapturedAgentInput], prompts: Sequence[str], earlier: Mapping[str, str]
+    path: str, reads: Sequence[CapturedReadOrPrompt], prompts: Sequence[str], earlier: Mapping[str, str]
 ) -> FileReadHistory:
     """Return what is known about the reads of one file.
 

@@ -17,11 +17,11 @@ from app.attestation.review_policy import read_committed_policy
 from app.attestation.signed_statement import (
     ReviewCheckResult,
     ReviewedFile,
+    ReviewedProposalOrigin,
     ReviewHunkTestEvidence,
-    ReviewOrigin,
-    SignedReview,
+    SignedApproval,
     find_signing_key,
-    hunk_digests,
+    make_base_independent_hunk_digests,
     make_envelope,
     make_statement,
     pre_authentication_encoding,
@@ -34,9 +34,9 @@ from app.git.blobs import (
     read_checkout_contents,
     to_git_mode,
 )
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import GitFailed, read_git_author_identity
-from app.proposals.decide.commit_trailers import (
+from app.proposals.decide.proposal_commits import (
     FileWriteDecision,
     agent_and_model,
     blame_lines,
@@ -81,7 +81,7 @@ def make_index_trailers(runtime: OpenWorkspace) -> list[str]:
     Raises:
         GitFailed: there is no repository.
     """
-    with BorrowedRepository(runtime.workspace.root) as borrowed:
+    with ObjectBorrowingRepository(runtime.workspace.root) as borrowed:
         # For a commit of single files, git makes a temporary index and names it to its hooks.
         index_name = os.environ.get("GIT_INDEX_FILE")
         index = (borrowed.top / index_name) if index_name else None
@@ -103,7 +103,7 @@ def make_index_trailers(runtime: OpenWorkspace) -> list[str]:
 
 def commit_with_trailers(runtime: OpenWorkspace, proposal: Proposal) -> str:
     """Commit the files that a proposal wrote, with the record's trailers; return the commit's id. Raises
-    CommitFailed."""
+    GitCommitFailed."""
     entries = DecisionRecordReader(runtime.database, runtime.name).entries(proposal.id)
     return commit_proposal(runtime.workspace.root, proposal, trailers=make_trailers(entries[-1]) if entries else ())
 
@@ -112,7 +112,7 @@ def find_commits_with_review_trailers(root: Path, limit: int) -> list[str]:
     """Return the latest commits with a trailer that names a review, newest first; [] outside a repository."""
     arguments = ["log", f"--max-count={limit}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
     try:
-        with BorrowedRepository(root) as borrowed:
+        with ObjectBorrowingRepository(root) as borrowed:
             if not (head := borrowed.resolve_object_id("HEAD")):
                 return []
             lines = borrowed.run_query(*arguments, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
@@ -140,7 +140,7 @@ def write_and_sign_commit_notes(
     """
     signed: dict[int, DecisionRecordEntry] = {}
     commits_with_note, files, lines = [], 0, 0
-    with BorrowedRepository(runtime.workspace.root) as borrowed:
+    with ObjectBorrowingRepository(runtime.workspace.root) as borrowed:
         for commit in resolve_commits(borrowed, commit_or_range):
             changed = parse_raw_diff(borrowed.run_query(*_DIFF_TREE_ARGUMENTS, commit))
             if not (decisions_by_path := _find_decisions(runtime, borrowed, changed)):
@@ -166,7 +166,7 @@ def write_and_sign_commit_notes(
     return WrittenCommitNotes(commits_with_note[-1], len(commits_with_note), len(signed), files, lines, statement)
 
 
-def resolve_commits(borrowed: BorrowedRepository, commit_or_range: str) -> list[str]:
+def resolve_commits(borrowed: ObjectBorrowingRepository, commit_or_range: str) -> list[str]:
     """Return the commits of a name or a range, oldest first. Raises GitFailed if it cannot be resolved."""
     base, tip = parse_commit_range(borrowed, commit_or_range)
     if ".." not in commit_or_range:
@@ -174,7 +174,7 @@ def resolve_commits(borrowed: BorrowedRepository, commit_or_range: str) -> list[
     return borrowed.run_query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
 
-def sign_reviews_into_git_notes(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) -> str:
+def sign_reviews_into_git_notes(borrowed: ObjectBorrowingRepository, reviews: Sequence[SignedApproval]) -> str:
     """Sign decisions with git's key, add them to git notes, and return the statement's id; empty without a key.
 
     The statement identifies the repository by the policy in HEAD and by root commits.
@@ -196,10 +196,10 @@ def sign_reviews_into_git_notes(borrowed: BorrowedRepository, reviews: Sequence[
 
 
 def to_signed_review(
-    runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: DecisionRecordEntry
-) -> SignedReview:
+    runtime: OpenWorkspace, borrowed: ObjectBorrowingRepository, entry: DecisionRecordEntry
+) -> SignedApproval:
     """Return a decision in the signed form: without feedback, with paths from the top of the repository."""
-    return SignedReview(
+    return SignedApproval(
         reviewer=entry.who,
         time=round(entry.time),
         result=entry.decision,
@@ -229,9 +229,12 @@ def _signed_evidence(fact: RecordedTestEvidence | None) -> tuple[ReviewHunkTestE
     )
 
 
-def to_signed_approval(
-    runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal, checks: Sequence[RecordedCheckResult]
-) -> SignedReview:
+def make_signed_approval(
+    runtime: OpenWorkspace,
+    borrowed: ObjectBorrowingRepository,
+    proposal: Proposal,
+    checks: Sequence[RecordedCheckResult],
+) -> SignedApproval:
     """Return an approval of a whole waiting proposal in the signed form; it is not recorded here.
 
     Args:
@@ -242,7 +245,7 @@ def to_signed_approval(
     changes = runtime.service.path_changes(proposal.id)
     files = [_make_signed_file(borrowed, f"{prefix}{change.path}", change.before, change.after) for change in changes]
     count = sum(len(change.hunks) for change in proposal.files)
-    return SignedReview(
+    return SignedApproval(
         reviewer=read_git_author_identity(runtime.workspace.root),
         time=round(time.time()),
         result="approved",
@@ -275,11 +278,11 @@ def _signed_checks(checks: Iterable[RecordedCheckResult]) -> tuple[ReviewCheckRe
     )
 
 
-def _signed_origin(origin: ProposalOrigin) -> ReviewOrigin:
-    return ReviewOrigin(kind=origin.kind.value, agent=origin.label, model=origin.model)
+def _signed_origin(origin: ProposalOrigin) -> ReviewedProposalOrigin:
+    return ReviewedProposalOrigin(kind=origin.kind.value, agent=origin.label, model=origin.model)
 
 
-def _to_signed_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: RecordedFile) -> ReviewedFile:
+def _to_signed_file(runtime: OpenWorkspace, borrowed: ObjectBorrowingRepository, file: RecordedFile) -> ReviewedFile:
     """Return a file of the record in the signed form."""
     path = f"{borrowed.path_prefix}{file.path}"
     base_mode, result_mode = _git_mode(file.base_mode), _git_mode(file.result_mode)
@@ -299,7 +302,7 @@ def _to_signed_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: 
 
 
 def _make_signed_file(
-    borrowed: BorrowedRepository, path: str, before: FileOrLink | None, after: FileOrLink | None
+    borrowed: ObjectBorrowingRepository, path: str, before: FileOrLink | None, after: FileOrLink | None
 ) -> ReviewedFile:
     """Return a file in the signed form; `before` or `after` is None if the file does not exist then."""
     sides = [
@@ -309,7 +312,7 @@ def _make_signed_file(
         for leaf in (before, after)
     ]
     (base, old, base_mode), (result, new, result_mode) = sides
-    hunks = hunk_digests(path, old, new, borrowed.object_format) if base and result else []
+    hunks = make_base_independent_hunk_digests(path, old, new, borrowed.object_format) if base and result else []
     return ReviewedFile(
         path=path,
         base=base,
@@ -329,7 +332,7 @@ def _git_mode(recorded: str) -> str:
 
 
 def _find_decisions(
-    runtime: OpenWorkspace, borrowed: BorrowedRepository, changed: Sequence[TreeDiffEntry]
+    runtime: OpenWorkspace, borrowed: ObjectBorrowingRepository, changed: Sequence[TreeDiffEntry]
 ) -> dict[str, list[FileWriteDecision]]:
     """Return the decisions behind each changed file, by its path from the top of the repository."""
     entries = DecisionRecordReader(runtime.database, runtime.name).entries()

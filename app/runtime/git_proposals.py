@@ -8,7 +8,7 @@ from msgspec import Struct
 from app.attestation.commit_verification import CommitVerifier, describe_signers
 from app.attestation.review_notes import REVIEWS
 from app.attestation.review_policy import read_committed_policy
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.commits import CommitRangeChanges, create_unreferenced_commit, read_range_changes, read_worktree_changes
 from app.git.remotes import (
     PROPOSAL_REFERENCES,
@@ -19,13 +19,13 @@ from app.git.remotes import (
     resolve_or_fetch_commit_range,
 )
 from app.git.run_git import GitFailed
-from app.proposals.decide.commit_trailers import make_commit_message
+from app.proposals.decide.proposal_commits import format_summary_as_commit_message
 from app.proposals.values.decision_facts import RecordedCheckResult
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NothingToStage
-from app.proposals.values.record_entries import has_anything_on_disk_after
-from app.runtime.commit_records import sign_reviews_into_git_notes, to_signed_approval, to_signed_review
+from app.proposals.values.record_entries import has_proposal_changes_on_disk_after
+from app.runtime.commit_records import make_signed_approval, sign_reviews_into_git_notes, to_signed_review
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import DecisionRecordReader
 from app.text.quantities import format_count, join_first
@@ -33,7 +33,7 @@ from app.text.quantities import format_count, join_first
 _MAX_AUTHORS = 3
 
 
-class PushedProposal(Struct, frozen=True):
+class ProposalPushResult(Struct, frozen=True):
     """A proposal that was pushed to another repository."""
 
     id: str
@@ -84,7 +84,7 @@ def stage_commits_or_pull_request(
         GitFailed: it can't be found or fetched.
         NothingToStage: the workspace already contains all of it, or no tool may touch its paths.
     """
-    with BorrowedRepository(runtime.workspace.root) as borrowed:
+    with ObjectBorrowingRepository(runtime.workspace.root) as borrowed:
         commit_changes = read_range_changes(
             borrowed, resolve_or_fetch_commit_range(borrowed, list(arguments)), runtime.workspace
         )
@@ -107,7 +107,7 @@ def push_proposal(
     force: bool,
     sign: bool = False,
     checks: Sequence[RecordedCheckResult] = (),
-) -> PushedProposal:
+) -> ProposalPushResult:
     """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 
     Args:
@@ -122,22 +122,22 @@ def push_proposal(
     """
     proposal = runtime.service.get(proposal_id)
     changes = runtime.service.path_changes(proposal.id)
-    with BorrowedRepository(runtime.workspace.root) as borrowed:
+    with ObjectBorrowingRepository(runtime.workspace.root) as borrowed:
         remote = remote or default_remote(borrowed)
         remote_url(borrowed, remote, pushing=True)
-        message = f"{make_commit_message(proposal)}\n\nSignoff-Proposal: {proposal.id}\n"
+        message = f"{format_summary_as_commit_message(proposal)}\n\nSignoff-Proposal: {proposal.id}\n"
         commit = create_unreferenced_commit(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSAL_REFERENCES}{ref_name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
         entries = DecisionRecordReader(runtime.database, runtime.name).entries(proposal.id)
         written = (
             [entry for entry in entries if entry.has_written and entry.files]
-            if has_anything_on_disk_after(entries)
+            if has_proposal_changes_on_disk_after(entries)
             else []
         )
         reviews = [to_signed_review(runtime, borrowed, entry) for entry in written]
         if sign and not reviews:
-            reviews = [to_signed_approval(runtime, borrowed, proposal, checks)]
+            reviews = [make_signed_approval(runtime, borrowed, proposal, checks)]
         signed = bool(reviews) and bool(sign_reviews_into_git_notes(borrowed, reviews))
         if sign and not signed:
             raise GitFailed(
@@ -145,7 +145,7 @@ def push_proposal(
             )
         if signed:
             push_notes(borrowed, remote, REVIEWS)
-    return PushedProposal(proposal.id, remote, reference, commit, signed)
+    return ProposalPushResult(proposal.id, remote, reference, commit, signed)
 
 
 def describe_who_approved_commits(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[str]:
@@ -154,7 +154,7 @@ def describe_who_approved_commits(runtime: OpenWorkspace, arguments: Sequence[st
     Args:
         arguments: As for `stage_commits_or_pull_request`.
     """
-    with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
+    with suppress(GitFailed), ObjectBorrowingRepository(runtime.workspace.root) as borrowed:
         commit_range = resolve_or_fetch_commit_range(borrowed, list(arguments))
         head = borrowed.resolve_object_id("HEAD")
         verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)

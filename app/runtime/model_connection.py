@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from app.agent.gate import GatePolicy
+from app.agent.gate import GateClosingPolicy
 from app.agent.limits import SessionLimits
 from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance_files, make_system_prompt
@@ -189,7 +189,7 @@ def create_or_resume_session(
         runtime.skills = load_skills(runtime)
         ports = SessionPorts(
             sink=SessionEventStoreOnThread(runtime.sessions, record.id),
-            other_sessions=OtherSessionLogWriter(runtime),
+            other_sessions=OtherSessionEventLogWriter(runtime),
             claim=claim,
             service=runtime.service,
             tools=make_standard_tools(lambda: runtime.sandbox, source, runtime.skills),
@@ -236,7 +236,7 @@ def make_turn_settings(
     notify: Callable[[str], None] = lambda line: None,
 ) -> TurnSettings:
     """Return prompt, limits and gate policy of a session; `notify` receives lines for the user."""
-    policy = GatePolicy(settings.gate, settings.chain_steps)
+    policy = GateClosingPolicy(settings.gate, settings.chain_steps)
     prompt = partial(
         make_system_prompt,
         workspace=runtime.workspace.root.name,
@@ -288,7 +288,7 @@ class SessionEventStoreOnThread:
         return await asyncio.to_thread(self._store.events, self._session_id, after)
 
 
-class OtherSessionLogWriter:
+class OtherSessionEventLogWriter:
     """Appends events to the stored logs of other sessions of the workspace, open or not."""
 
     def __init__(self, runtime: OpenWorkspace) -> None:

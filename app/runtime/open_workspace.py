@@ -260,9 +260,9 @@ class OpenWorkspace:
         if not self.dirs.runs.exists():
             return False
         from app.sandbox.captured_changes import FilesNotRestored
-        from app.sandbox.workspace_backup import InPlaceCommandAlreadyRunning, make_workspace_backup
+        from app.sandbox.workspace_backup import InPlaceCommandAlreadyRunning, locate_workspace_backup
 
-        if not make_workspace_backup(self.workspace.root, self.dirs.runs).marker_file.exists():
+        if not locate_workspace_backup(self.workspace.root, self.dirs.runs).marker_file.exists():
             return False
         try:
             if line := self.sandbox.restore_after_crash(wait_for_lock=False):
@@ -367,11 +367,11 @@ class OpenWorkspace:
 
     def _add_replaced_note(self, proposal_id: str, paths: "Sequence[str]") -> None:
         """Add a note on the new result to the session of a proposal, if it has one."""
-        from app.agent.interventions import command_rerun_note
+        from app.agent.interventions import user_reran_command_note
 
         session = self.service.get(proposal_id).session
         if session and self.sessions.exists(session):
-            self.sessions.append_events(session, [command_rerun_note(proposal_id, paths)])
+            self.sessions.append_events(session, [user_reran_command_note(proposal_id, paths)])
 
     @property
     def evidence(self) -> "HunkTestEvidenceCollector":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from app.conversation.events import CommandInvocation
+from app.conversation.events import CustomCommandInvocation
 from app.keys.actions import ACTIONS
 from app.llm.endpoint_doctor import DoctorCheckResult
 from app.prompts.custom_commands import (
@@ -64,7 +64,7 @@ class CommandMessage(Struct, frozen=True):
     """The prompt that a custom command makes for the model, and a notice for the user."""
 
     text: str
-    command: CommandInvocation
+    command: CustomCommandInvocation
     notice: str = ""
     """Line for the user about the command; empty if there is none."""
 
@@ -73,7 +73,7 @@ def make_command_message(catalogue: CommandCatalogue, name: str, argument: str) 
     """Return the message of a custom command for the model. Raises CommandUnusable."""
     command = catalogue.get(name)
     text = command.make_message(argument)
-    invocation = CommandInvocation(
+    invocation = CustomCommandInvocation(
         typed=f"/{command.name} {argument}".strip(), model=command.model, effort=command.effort
     )
     if not command.shell:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from app.conversation.events import ProposalStaged, SideExchange, collect_side_exchanges
 from app.conversation.markdown_export import format_session_as_markdown, make_code_block, quote_text
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.commits import CommitRange, branch_range
 from app.git.run_git import GitFailed
 from app.images.image import join_quoted_names
@@ -327,7 +327,7 @@ def make_forge_review(runtime: OpenWorkspace, report: ProposalReviewReport, base
         GitFailed: a commit is missing locally, or the proposal does not come from a commit.
         KeyError: contents were pruned.
     """
-    with BorrowedRepository(runtime.workspace.root) as borrowed:
+    with ObjectBorrowingRepository(runtime.workspace.root) as borrowed:
         commits = _find_commit_range(borrowed, report, base, head)
         review = ForgeReview(report.proposal.id, commits)
         files = {change.path: _ForgeFile(borrowed, commits, change) for change in report.proposal.files}
@@ -343,7 +343,7 @@ def make_forge_review(runtime: OpenWorkspace, report: ProposalReviewReport, base
 
 
 def _find_commit_range(
-    borrowed: BorrowedRepository, report: ProposalReviewReport, base: str, head: str
+    borrowed: ObjectBorrowingRepository, report: ProposalReviewReport, base: str, head: str
 ) -> CommitRange:
     origin = report.proposal.origin
     match = _COMMIT_ID.search(origin.ref) if origin.kind is OriginKind.REF else None
@@ -362,7 +362,7 @@ def _find_commit_range(
 class _ForgeFile:
     """A file in the forge's diff."""
 
-    def __init__(self, borrowed: BorrowedRepository, commits: CommitRange, change: FileChange) -> None:
+    def __init__(self, borrowed: ObjectBorrowingRepository, commits: CommitRange, change: FileChange) -> None:
         prefix = borrowed.path_prefix
         self.path = prefix + change.path
         self.old: Sequence[str] = ()
@@ -408,7 +408,7 @@ class _ForgeFile:
         return lines if is_in_one_hunk else ()
 
 
-def _find_blob_id(borrowed: BorrowedRepository, commit: str, path: str) -> str:
+def _find_blob_id(borrowed: ObjectBorrowingRepository, commit: str, path: str) -> str:
     """Return the blob id of a file in a commit; empty if there is no such file."""
     entry = borrowed.run_query("ls-tree", "-z", commit, "--", path).decode("utf-8", "surrogateescape")
     _, kind, name = entry.partition("\t")[0].split() if entry else ("", "", "")

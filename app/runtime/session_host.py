@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.agent.decision_service import DecisionService, unrecorded_decision_error
-from app.agent.gate import GatePolicy
+from app.agent.gate import GateClosingPolicy
 from app.agent.session import Session
 from app.agent.updates import EventRecorded, ProposalsChanged, SessionFailed, Update
 from app.config.settings import Settings
@@ -36,10 +36,10 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import (
     INTERRUPTED_NOTICE,
     PATIENCE,
-    append_decision_to_sessions,
+    append_decision_and_resulting_changes,
     record_unrecorded_decisions,
     recover_interrupted_work,
-    stage_edits_from_hooks,
+    stage_hook_edits_and_list_failures,
     was_turn_interrupted,
 )
 from app.storage import StorageError
@@ -244,7 +244,7 @@ class SessionlessDecisionService(DecisionService):
 
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
         try:
-            await asyncio.to_thread(append_decision_to_sessions, self._runtime, event, result.changed)
+            await asyncio.to_thread(append_decision_and_resulting_changes, self._runtime, event, result.changed)
         except Exception as error:
             raise unrecorded_decision_error(result, error) from error
         finally:
@@ -422,7 +422,7 @@ class SessionHost:
         if self.session is None:
             return
         self.session.ports = replace(self.session.ports, commit=make_commit_function(self.runtime, settings))
-        policy = GatePolicy(settings.gate, settings.chain_steps)
+        policy = GateClosingPolicy(settings.gate, settings.chain_steps)
         self.session.settings = replace(
             self.session.settings,
             max_steps=settings.max_steps,
@@ -508,7 +508,7 @@ class SessionHost:
             if counter == former_counter:
                 continue
             former_counter = counter
-            for line in await asyncio.to_thread(stage_edits_from_hooks, self.runtime):
+            for line in await asyncio.to_thread(stage_hook_edits_and_list_failures, self.runtime):
                 self._subscriber(SessionFailed(line))
             if self.session is not None:
                 await self.session.load_external_events()

@@ -43,7 +43,7 @@ def force_exit_soon(code: int, call_before_exit: Callable[[], None] = lambda: No
 
 
 @contextmanager
-def exit_on_signals(
+def exit_on_signals_even_if_stuck(
     leave: Callable[[int], None], has_terminal: Callable[[], bool]
 ) -> Iterator[Callable[[Callable[[], None]], None]]:
     """Close the app on SIGTERM and SIGHUP while the block runs, and end the process if it does not close.

@@ -32,7 +32,7 @@ def recover_interrupted_work(runtime: OpenWorkspace, *, grace_seconds: float = P
         One line for the user for each completed or failed item.
     """
     lines = runtime.service.recover()
-    lines += stage_edits_from_hooks(runtime)
+    lines += stage_hook_edits_and_list_failures(runtime)
     try:
         if runtime.dirs.runs.exists() and (line := runtime.sandbox.restore_after_crash()):
             lines.append(line)
@@ -86,7 +86,7 @@ def record_unrecorded_decisions(
     lines: list[str] = []
     for proposal_id, last in runtime.proposals.unrecorded_decisions(patience):
         proposal = runtime.service.get(proposal_id)
-        append_decision_to_sessions(
+        append_decision_and_resulting_changes(
             runtime, unrecorded_decision_event(proposal, last), current_session=current_session
         )
         state = "waiting again" if last.decision == DecisionKind.REOPENED else describe_state(proposal.state)
@@ -94,7 +94,7 @@ def record_unrecorded_decisions(
     return lines
 
 
-def append_decision_to_sessions(
+def append_decision_and_resulting_changes(
     runtime: OpenWorkspace, decided: ProposalDecided, changed: Iterable[Proposal] = (), current_session: str = ""
 ) -> None:
     """Append a decision to the session of its proposal, and the resulting changes to their sessions.
@@ -134,7 +134,7 @@ def _hunk_outcomes(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutco
                 yield HunkOutcome(path=change.path, hunk=hunk.id, header=header, landed=landed, reason=reason)
 
 
-def stage_edits_from_hooks(runtime: OpenWorkspace) -> list[str]:
+def stage_hook_edits_and_list_failures(runtime: OpenWorkspace) -> list[str]:
     """Stage edits of other agents that hooks captured; return one line for each failure.
 
     Returns:

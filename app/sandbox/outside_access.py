@@ -75,11 +75,11 @@ def find_hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
     found = [*_expand_places(_SOCKET_FOLDERS), *_paths_in_variables(environment, _SOCKET_VARIABLES), *_user_sockets()]
     for service in SOCKET_SERVICES.values():
         found += [*_paths_in_variables(environment, service.variables), *_expand_places(service.places)]
-    shown = set(find_opened_sockets(environment, opened))
+    shown = set(find_sockets_allowed_for_commands(environment, opened))
     return sorted({Path(os.path.realpath(path)) for path in found if os.path.lexists(path)} - shown)
 
 
-def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
+def find_sockets_allowed_for_commands(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
     """Return the resolved paths of the existing sockets that the user opens to commands."""
     found: list[Path] = []
     for name in opened:
@@ -212,7 +212,7 @@ def find_outside_access(
         tuple(temporary),
         tuple(sorted(shown - {*temporary, *writable})),
         tuple(sorted(hidden - set(writable))),
-        tuple(find_opened_sockets(environment, permissions.sockets)),
+        tuple(find_sockets_allowed_for_commands(environment, permissions.sockets)),
     )
 
 

@@ -408,7 +408,7 @@ def stat_fingerprint(result: os.stat_result) -> StatFingerprint:
     return StatFingerprint(result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
 
 
-def count_changed_ignored_files(
+def scan_ignored_path_for_changes(
     root: Path, path: str, since: int, max_names: int
 ) -> tuple[WrittenIgnoredPath | None, int]:
     """Count the files that changed at and below an ignored path; also return how many names were examined.

@@ -290,7 +290,7 @@ class CacheOverlayFolders(Struct, frozen=True):
 
 
 def create_cache_overlay_folders(folder: Path) -> CacheOverlayFolders:
-    """Create layers in a new folder, which the caller removes. Raises OSError."""
+    """Create a new folder for the layers over caches, which the caller removes. Raises OSError."""
     (folder / _MADE).mkdir(parents=True)
     return CacheOverlayFolders(folder)
 

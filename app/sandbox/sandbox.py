@@ -55,7 +55,7 @@ from app.sandbox.run_folders import (
     temporary_run_folder,
     versions_kept_for_workspace,
 )
-from app.sandbox.workspace_backup import WorkspaceBackup, make_workspace_backup, prune_workspace_backups
+from app.sandbox.workspace_backup import WorkspaceBackup, locate_workspace_backup, prune_workspace_backups
 from app.workspace.paths import Workspace
 
 
@@ -306,7 +306,7 @@ class Sandbox:
         return StagingPathPolicy(self._workspace, pending)
 
     def _backup(self) -> WorkspaceBackup:
-        return make_workspace_backup(self._workspace.root, self._state)
+        return locate_workspace_backup(self._workspace.root, self._state)
 
     @asynccontextmanager
     async def _open_overlay(

@@ -46,7 +46,7 @@ from app.sandbox.path_policy import (
     GIT_OBJECTS_FOLDER,
     StagingPathPolicy,
     StatFingerprint,
-    count_changed_ignored_files,
+    scan_ignored_path_for_changes,
     stat_fingerprint,
     walk_watched_entries,
 )
@@ -219,7 +219,7 @@ class WorkspaceBackup(Struct):
         found: list[WrittenIgnoredPath] = []
         room = MAX_BACKUP_FILES
         for path in sorted(self._ignored):
-            changed, looked = count_changed_ignored_files(self.root, path, self._since, room)
+            changed, looked = scan_ignored_path_for_changes(self.root, path, self._since, room)
             found += [changed] if changed else []
             room = max(0, room - looked)
         return tuple(found)
@@ -454,8 +454,8 @@ def prune_workspace_backups(state: Path, before: float) -> int:
     return freed
 
 
-def make_workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
-    """Return the backup of a workspace, with its store below `state`."""
+def locate_workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
+    """Return the backup of a workspace, with its store below `state`; nothing is copied yet."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     return WorkspaceBackup(root, state / f"{_STORE}{name}")
 

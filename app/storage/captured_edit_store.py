@@ -56,7 +56,7 @@ class CapturedFileEdit(NamedTuple):
         return max(1, sum(change.removed + change.added for change in diff_lines(old, new)))
 
 
-class CapturedAgentInput(NamedTuple):
+class CapturedReadOrPrompt(NamedTuple):
     """What a hook captured about an agent's reading: a file that it read, found or was given, or a prompt."""
 
     kind: Literal["start", "unseen", "prompt", "read", "found", "attached"]
@@ -120,7 +120,7 @@ class CapturedEditStore:
         """Return the turns of all sessions of an agent, oldest first."""
         return self._query_turns("agent = ?", (agent,))
 
-    def add_reads(self, agent: str, session: str, reads: Sequence[CapturedAgentInput]) -> None:
+    def add_reads(self, agent: str, session: str, reads: Sequence[CapturedReadOrPrompt]) -> None:
         """Store notes about reads, without duplicates within a session; at the start of a session, delete old
         notes."""
         session_key = (self._workspace, agent, session)
@@ -131,10 +131,10 @@ class CapturedEditStore:
             if any(read.kind == "start" for read in reads):
                 connection.execute("DELETE FROM agent_reads WHERE time < ?", (time.time() - _TURN_RETENTION_SECONDS,))
 
-    def reads_before(self, proposal: str) -> list[CapturedAgentInput]:
+    def reads_before(self, proposal: str) -> list[CapturedReadOrPrompt]:
         """Return the notes about reads before the first edit of a proposal's turn, in order."""
         rows = self._database.query_rows(_SELECT_READS, (self._workspace, proposal))
-        return [CapturedAgentInput(*row) for row in rows]  # type: ignore[arg-type]
+        return [CapturedReadOrPrompt(*row) for row in rows]  # type: ignore[arg-type]
 
     def store_edits(
         self,
@@ -192,7 +192,7 @@ class CapturedEditStore:
                 " DO UPDATE SET after = excluded.after, changed = excluded.changed, staged = 0",
                 [(self._workspace, turn.proposal, *row) for row in rows],
             )
-            delete_old_turns(connection)
+            delete_old_edits_and_turns(connection)
         self._signal.send()
         return turn.proposal
 
@@ -294,7 +294,7 @@ def insert_turn(connection: sqlite3.Connection, workspace: str, turn: CapturedAg
     connection.execute(_INSERT_TURN, (workspace, *turn[:6], time.time()))
 
 
-def delete_old_turns(connection: sqlite3.Connection) -> None:
+def delete_old_edits_and_turns(connection: sqlite3.Connection) -> None:
     """Delete captured edits that are old and staged, then old turns without captured edits."""
     now = time.time()
     connection.execute(_DELETE_CAPTURED, (now - _AMENDABLE_SECONDS,))

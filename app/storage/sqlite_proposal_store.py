@@ -20,7 +20,7 @@ from app.storage import StorageError
 from app.storage.captured_edit_store import (
     RESERVE_PROPOSAL_NUMBER,
     CapturedAgentTurn,
-    delete_old_turns,
+    delete_old_edits_and_turns,
     insert_turn,
 )
 from app.storage.database import Database
@@ -94,7 +94,7 @@ class SqliteProposalStore:
                         origin.agent, origin.session, origin.prompt, model=origin.model, proposal=proposal.id
                     )
                     insert_turn(connection, self._workspace, turn)
-                    delete_old_turns(connection)
+                    delete_old_edits_and_turns(connection)
         self._signal.send()
         for proposal in proposals:
             if proposal.id not in known_ids:

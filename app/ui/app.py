@@ -26,7 +26,7 @@ from textual.theme import Theme
 from app.keys.actions import UserAction, make_key_bindings_of_scopes
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job, describe_and_log_error, is_user_error
-from app.ui.context.current_session import ClosedSession, CurrentSession, UpdateBuffer
+from app.ui.context.current_session import CurrentSession, ResumableSession, UpdateBuffer
 from app.ui.startup import AppControllers, AppStartup, OpenWorkspaceFunction, open_workspace_and_import_chat
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import TerminalAdaptedApp
@@ -100,7 +100,7 @@ class SignoffApp(TerminalAdaptedApp):
         """Called with a function that waits for running approvals, when the user quits; the default does nothing."""
         self.failure: Exception | None = None
         """The exception that kept the workspace from opening; the app exits when it is set."""
-        self.closed_session: ClosedSession | None = None
+        self.closed_session: ResumableSession | None = None
         """The session that was open when the user quit, if it has events."""
         self.workbench = Workbench()
         self.current = CurrentSession()
@@ -197,7 +197,7 @@ class SignoffApp(TerminalAdaptedApp):
             if self.controllers.review is not None:
                 await self.controllers.review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.closed_session = ClosedSession(session.id, self.workbench.waiting)
+                self.closed_session = ResumableSession(session.id, self.workbench.waiting)
             await self.current.host.close()
         self.exit(return_code=code)
 

@@ -13,7 +13,7 @@ from app.ui.context.current_session import CurrentSession
 from widgets.chat.composer_field import ComposerDraft
 
 if TYPE_CHECKING:
-    from app.conversation.events import CommandInvocation, Event
+    from app.conversation.events import CustomCommandInvocation, Event
     from app.images.image import Image
     from app.images.image_files import MentionedImage
     from app.images.mentions import Mention
@@ -137,7 +137,7 @@ class ChatController:
     # Messages
 
     async def send_message(
-        self, text: str, command: "CommandInvocation | None" = None, mentions: "Sequence[Mention]" = ()
+        self, text: str, command: "CustomCommandInvocation | None" = None, mentions: "Sequence[Mention]" = ()
     ) -> None:
         """Send a message, which `command` may have made, to the model; put it back into the composer on an error."""
         try:

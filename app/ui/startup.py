@@ -79,7 +79,7 @@ class AppControllers:
     """Runs the slash commands."""
 
 
-class ReviewLoader:
+class LazyReviewMounter:
     """Imports and mounts the review when it is first needed."""
 
     def __init__(self, controllers: AppControllers, chat: "ChatController", app_context: "AppContext") -> None:
@@ -178,7 +178,7 @@ async def open_workspace_and_import_chat(
     """Open the workspace while the chat is imported; return it with the last events of its session."""
     import_task = asyncio.create_task(asyncio.to_thread(import_chat_modules))
     opened = await opener()
-    last_events = await asyncio.to_thread(read_last_session_events, opened)
+    last_events = await asyncio.to_thread(read_last_turns_of_session, opened)
     await import_task
     return opened, last_events
 
@@ -203,7 +203,7 @@ class AppStartup:
         self._app_context = app_context
         self._update_buffer = update_buffer
         self._update_status = update_status
-        self.review_loader = ReviewLoader(controllers, chat, app_context)
+        self.review_loader = LazyReviewMounter(controllers, chat, app_context)
         """Loads the review when it is first needed."""
 
     async def show_workspace(self, opened: WorkspaceWithOptions, last_events: "Sequence[Event]") -> None:
@@ -346,8 +346,8 @@ def import_chat_modules() -> None:
     import app.ui.terminal.external_editor  # noqa: F401
 
 
-def read_last_session_events(opened: WorkspaceWithOptions) -> "Sequence[Event]":
-    """Return the last events of the session, without reading the whole log. Raises StorageError."""
+def read_last_turns_of_session(opened: WorkspaceWithOptions) -> "Sequence[Event]":
+    """Return the events of the last turns of a session, and import the parsers to show them. Raises StorageError."""
     last_events = opened.runtime.sessions.last_turns(opened.record.id) if opened.record is not None else []
     if last_events:
         from widgets.chat.markdown.markdown_document import preload_markdown_and_code_parsers

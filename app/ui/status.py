@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from app.agent.updates import (
     EventRecorded,
-    GateChanged,
+    GateOpenedOrClosed,
     PermissionRequested,
     PermissionResolved,
     PhaseChanged,
@@ -97,7 +97,7 @@ def _answer_key_names(
 def changes_status(update: Update) -> bool:
     """Return whether an update changes the status bar."""
     match update:
-        case GateChanged() | PhaseChanged() | PermissionRequested() | PermissionResolved():
+        case GateOpenedOrClosed() | PhaseChanged() | PermissionRequested() | PermissionResolved():
             return True
         case EventRecorded(event=TurnEnded() | Question() | Answer() | SideAnswer()):
             return True

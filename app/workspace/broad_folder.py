@@ -27,5 +27,5 @@ def describe_broad_folder(folder: Path) -> str:
 
 
 def broad_folder_warning(description: str) -> str:
-    """Return the warning for a workspace, with the text of `describe_broad_folder`."""
+    """Return the warning that a workspace is too broad; `description` is from `describe_broad_folder`."""
     return f"This workspace is {description}: the model can read all of it unasked, but for what looks like a secret."

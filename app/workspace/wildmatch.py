@@ -29,7 +29,7 @@ _CLASSES = {
 }
 
 
-class BasenamePattern(NamedTuple):
+class BasenameRequirement(NamedTuple):
     """The requirement of a pattern on the last component of a path."""
 
     beginning: str
@@ -61,17 +61,17 @@ class IgnoreRule(Struct, frozen=True):
         return self.text[1:] if plain and not self.anchored else ""
 
     @property
-    def last_component(self) -> BasenamePattern:
+    def last_component(self) -> BasenameRequirement:
         """Return what the last component of a matching path must look like, as far as the pattern determines it."""
         name = self.text.rpartition("/")[2]
         literals = _ANY_SPECIAL.split(name)
         if self._has_sets:
             # The text after a bracket may be part of the set.
-            return BasenamePattern("" if self.anchored else literals[0], "", False)
+            return BasenameRequirement("" if self.anchored else literals[0], "", False)
         return (
-            BasenamePattern("", "", False)
+            BasenameRequirement("", "", False)
             if name.startswith("**")
-            else BasenamePattern(literals[0], literals[-1], len(literals) == 1)
+            else BasenameRequirement(literals[0], literals[-1], len(literals) == 1)
         )
 
     @property

@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 from app.automation.check_runner import arguments_to_run_all_tests
-from app.automation.evidence.proposal_evidence import ProposalTestEvidence
+from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
 from app.config.settings import CheckTable
 from app.proposals.risk.edited_file import is_test_or_test_data
 from app.proposals.values.decision_facts import HunkTestVerdict
@@ -83,7 +83,9 @@ class Trial:
             )
             self.compare(path, text, statement, evidence, hunk.id)
 
-    def compare(self, path: str, text: str, statement: Statement, evidence: ProposalTestEvidence, hunk: str) -> None:
+    def compare(
+        self, path: str, text: str, statement: Statement, evidence: ProposalEvidenceByHunk, hunk: str
+    ) -> None:
         verdict = evidence.marks[hunk].verdict if hunk in evidence.marks else None
         if self.only_unnoticed and verdict is not HunkTestVerdict.UNNOTICED:
             self.counts[f"{verdict or 'no mark'}, no mutant planted"] += 1

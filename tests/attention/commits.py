@@ -9,7 +9,7 @@ from typing import cast
 from app.proposals.files.file_changes import make_file_change, next_hunk_number
 from app.proposals.files.overlay import ContentStore
 from app.proposals.risk.edited_file import defined_names
-from app.proposals.risk.read_reasons import FileReadHistory, ReadHistory
+from app.proposals.risk.read_reasons import FileReadHistory, ModelReadsBeforeEdit
 from app.proposals.risk.risk_reasons import add_risk_reasons_and_reading_order
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.proposal_store import ProposalStore
@@ -34,7 +34,7 @@ def as_proposal(
     files: Mapping[str, Texts],
     modes: Mapping[str, tuple[int, int]] | None = None,
     request: str = "",
-    history: Callable[[Proposal], ReadHistory] | None = None,
+    history: Callable[[Proposal], ModelReadsBeforeEdit] | None = None,
 ) -> Proposal:
     """Return the proposal that these files would make; `history` returns the read history of its author."""
     # Nothing is saved, therefore no method of the store is called.
@@ -72,7 +72,7 @@ def marked_places(proposal: Proposal) -> set[str]:
     return marked
 
 
-def history_of(repository: Path, commit: Commit, proposal: Proposal, *, stale: bool) -> ReadHistory:
+def history_of(repository: Path, commit: Commit, proposal: Proposal, *, stale: bool) -> ModelReadsBeforeEdit:
     """Return the read history of an author in the worst case.
 
     The author had read only the files that the commit changes. A search for each changed name had matches in other
@@ -97,7 +97,9 @@ def history_of(repository: Path, commit: Commit, proposal: Proposal, *, stale: b
             text, version = before, version if before == text else "another"
         shown = frozenset(stripped for line in text.splitlines() if (stripped := line.strip()))
         files[change.path] = FileReadHistory(frozenset({version}), ((version, "all"),), shown, is_known=True)
-    return ReadHistory(files=files, read_paths=frozenset(files), searches=searches, edited=frozenset(commit.files))
+    return ModelReadsBeforeEdit(
+        files=files, read_paths=frozenset(files), searches=searches, edited=frozenset(commit.files)
+    )
 
 
 def _files_with_name(repository: Path, revision: str, name: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from app.llm.client import ModelClient, ResponseEventReader
-from app.llm.failures.failures import FailureDescriber
+from app.llm.failures.failures import ErrorToFailureTranslator
 from app.llm.response.bounded_stream import ServerSentEventDecoder
 from app.llm.response.response_assembly import ResponseAssembly
 from app.llm.values.endpoint import EndpointProfile
@@ -65,7 +65,7 @@ def read(body: bytes) -> None:
     """Decode, parse and assemble a whole response in chunks of eight kilobytes, like the client."""
     decoder, assembly = ServerSentEventDecoder(), ResponseAssembly(["edit_file"])
     reading = ResponseEventReader(
-        assembly, ChatWire().make_decoder(), FailureDescriber(Endpoint("http://127.0.0.1/v1", "m"))
+        assembly, ChatWire().make_decoder(), ErrorToFailureTranslator(Endpoint("http://127.0.0.1/v1", "m"))
     )
     for start in range(0, len(body), 8192):
         for _delta in reading.read_events(decoder.feed(body[start : start + 8192])):

@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 
 from app.attestation.review_notes import merge_notes_and_add_envelope
-from app.attestation.signed_statement import ReviewedFile, ReviewOrigin, SignedReview, make_envelope, make_statement
+from app.attestation.signed_statement import (
+    ReviewedFile,
+    ReviewedProposalOrigin,
+    SignedApproval,
+    make_envelope,
+    make_statement,
+)
 from app.attestation.signed_statement import pre_authentication_encoding as to_sign
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from tests.commands.test_verify import POLICY, POLICY_FILE, Project, cases, keys, project, reviewed, run
 
 __all__ = ["keys", "project", "reviewed"]
@@ -52,12 +58,12 @@ def sign_statement(
     forge: Callable[[bytes], bytes] = bytes,
 ) -> None:
     """Put a statement of somebody into the notes, as no program of ours would write it."""
-    review = SignedReview(
+    review = SignedApproval(
         reviewer=f"{signer} <{signer}@x.org>",
         time=1_700_000_000,
         result="approved",
         proposal="P1",
-        origin=ReviewOrigin(kind="model"),
+        origin=ReviewedProposalOrigin(kind="model"),
         files=files,
         entry=1,
         previous="",
@@ -65,7 +71,7 @@ def sign_statement(
     payload = make_statement(repository, [review])
     envelope = json.loads(make_envelope(payload, project.signature(signer)(to_sign(change(payload)))))
     envelope["payload"] = base64.b64encode(forge(change(payload))).decode()
-    with BorrowedRepository(project.root) as borrowed:
+    with ObjectBorrowingRepository(project.root) as borrowed:
         name = merge_notes_and_add_envelope(borrowed, make_envelope(payload, b""))
     new = project.hash(json.dumps(envelope).encode())
     for blob, key in project.notes():

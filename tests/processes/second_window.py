@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from app.agent.turns import SessionOpenElsewhere
-from app.agent.updates import EventRecorded, GateChanged, ProposalsChanged, Update
+from app.agent.updates import EventRecorded, GateOpenedOrClosed, ProposalsChanged, Update
 from app.runtime.open_workspace import open_workspace
 from app.runtime.session_host import SessionHost
 
@@ -21,7 +21,7 @@ def report_update(update: Update) -> None:
             report(event=event.type)
         case ProposalsChanged(ids=ids):
             report(changed=list(ids))
-        case GateChanged(closed=closed):
+        case GateOpenedOrClosed(closed=closed):
             report(gate=closed)
 
 

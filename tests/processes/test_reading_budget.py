@@ -19,7 +19,7 @@ from app.doors.hook.hook_entry import run_hook
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import TooManyUnreadLinesToStage
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.unfinished_work import stage_edits_from_hooks
+from app.runtime.unfinished_work import stage_hook_edits_and_list_failures
 from app.storage.captured_edit_store import CapturedAgentTurn, CapturedFileEdit
 from tests.commands.agent_calls import Agent, Caller
 from tests.examples import scale_examples
@@ -154,7 +154,7 @@ def test_unread_lines_never_exceed_the_budget_and_one_edit(
                     assert runtime.seen_lines_store.unread_line_count() == before + (count if accepted else 0)
                     assert runtime.seen_lines_store.unread_line_count() <= BUDGET + count or before > BUDGET
                     continue
-                assert stage_edits_from_hooks(runtime) == []
+                assert stage_hook_edits_and_list_failures(runtime) == []
                 assert runtime.seen_lines_store.unread_line_count() == before, "captured edits count like proposals"
                 if not (pending := runtime.service.pending()):
                     continue

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.agent.turns import SessionOpenElsewhere
-from app.agent.updates import GateChanged, ProposalsChanged
+from app.agent.updates import GateOpenedOrClosed, ProposalsChanged
 from app.conversation.events import Event, ProposalDecided, UserMessage, UserNotice
 from tests.forking import ForkedProcess
 from tests.waiting import MAX_WAIT_SECONDS
@@ -99,7 +99,7 @@ async def test_approval_in_another_window_opens_the_gate(server: WireServer, hos
         await other.until(lambda report: report.get("changed") == ["P1"])
         hosted.updates.clear()
         await other.run_command("approve", "P1")
-        await hosted.until(lambda: GateChanged(False) in hosted.updates)
+        await hosted.until(lambda: GateOpenedOrClosed(False) in hosted.updates)
         await hosted.until(lambda: ProposalsChanged(("P1",)) in hosted.updates)
     assert (hosted.root / "greet.py").read_text() == FILE.replace("Hello", "Hi")
     assert decisions(list(hosted.session.log.events)) == [("P1", "approved", "")]

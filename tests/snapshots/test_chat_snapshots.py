@@ -12,7 +12,7 @@ from app.agent.updates import (
     CallStreamed,
     EventRecorded,
     PhaseChanged,
-    QueueChanged,
+    QueuedMessagesChanged,
     ReasoningStreamed,
     SessionPhase,
     TextStreamed,
@@ -204,7 +204,7 @@ async def retry(pilot: Pilot[None]) -> None:
 async def fail(pilot: Pilot[None]) -> None:
     pane = pilot.app.pane  # type: ignore[attr-defined]
     pane.apply_update(EventRecorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
-    pane.apply_update(QueueChanged(("Then run the tests, please", "and tidy up")))
+    pane.apply_update(QueuedMessagesChanged(("Then run the tests, please", "and tidy up")))
     pane.composer.restore_draft(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).dump())
     await pilot.pause()
 

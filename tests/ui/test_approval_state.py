@@ -10,12 +10,19 @@ from app.agent.updates import EventRecorded
 from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
 from app.conversation.events import SideAnswer
 from app.proposals.stack.hunk_splitting import HunkPart
-from app.proposals.values.models import DeniedHunks, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
+from app.proposals.values.models import (
+    FileOperation,
+    HunkState,
+    MatchLevel,
+    Proposal,
+    ProposalState,
+    ReopenableHunkDenial,
+)
 from app.review.hunk_lines import changed_line_count
 from app.review.review_state import ReviewQueueState, UnseenParts
 from app.review.unfinished_review import UnfinishedReview, UnsentComment, quote_lines
 from app.review.verdicts import (
-    ActionAllowed,
+    ActionAllowedAtOnce,
     ActionNeedsConfirmation,
     ActionRefused,
     describe_unseen_parts,
@@ -30,7 +37,7 @@ from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.review.ask_panel import SideThreads
 from widgets.review.decision_keys import (
     DECIDING_ACTIONS,
-    find_key_title_override,
+    find_current_key_title,
     is_action_available,
 )
 from widgets.review.review_wording import check_lines, current_item_lines, permission_row, proposal_row
@@ -180,7 +187,7 @@ def test_an_action_is_allowed_or_refused_by_the_proposals_state() -> None:
     state = ReviewQueueState(waiting=[value], current="P1")
     assert isinstance(judge_approval(state, value), ActionNeedsConfirmation), "its hunk was never on screen"
     seen(state, value)
-    assert judge_approval(state, value) == ActionAllowed("approve", ("P1",))
+    assert judge_approval(state, value) == ActionAllowedAtOnce("approve", ("P1",))
     assert isinstance(judge_approval(state, value, is_diff_shown=False), ActionRefused)
     assert isinstance(judge_approval(state, value, compares_versions=True), ActionRefused)
     for decided in (ProposalState.APPLIED, ProposalState.STALE, ProposalState.SUPERSEDED):
@@ -195,7 +202,7 @@ def test_a_proposal_on_disk_is_not_denied_after_the_file_changed() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n", on_disk=True)])
     state, gone = seen(ReviewQueueState(), value), stale(value, "a.py changed")
     for denied in (judge_denial, judge_denial_with_feedback):
-        assert denied(state, value) == ActionAllowed("deny", ("P1",))
+        assert denied(state, value) == ActionAllowedAtOnce("deny", ("P1",))
         assert denied(state, gone) == ActionRefused("P1 is stale and cannot be taken back: a.py changed")
 
 
@@ -230,7 +237,7 @@ def test_a_bulk_approval_names_each_doubtful_proposal() -> None:
 def test_deny_all_works_with_one_proposal_but_not_with_none() -> None:
     assert isinstance(judge_deny_all(ReviewQueueState()), ActionRefused)
     assert isinstance(judge_approve_all(ReviewQueueState()), ActionRefused)
-    assert judge_deny_all(ReviewQueueState(waiting=[one("P1")])) == ActionAllowed("deny", ("P1",))
+    assert judge_deny_all(ReviewQueueState(waiting=[one("P1")])) == ActionAllowedAtOnce("deny", ("P1",))
 
 
 def test_text_of_others_is_never_markup_or_escape_sequences() -> None:
@@ -269,7 +276,7 @@ def test_a_file_without_hunks_is_approved_alone_once_every_hunk_is_excluded() ->
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n"), mode])
     state = seen(ReviewQueueState(waiting=[value], current="P1"), value)
     state.hunk_exclusions.toggle(value, value.hunks)
-    assert judge_approval(state, value) == ActionAllowed("approve", ("P1",))
+    assert judge_approval(state, value) == ActionAllowedAtOnce("approve", ("P1",))
     assert state.hunk_exclusions.approval_selection(value).decided_hunks == ("run.sh",)
     (*_, keys) = current_item_lines(state, lambda action: "y")
     assert "approve the chosen" in keys.plain and "1 file" in current_item_lines(state, lambda action: "y")[0].plain
@@ -311,7 +318,7 @@ def test_excluded_lines_can_be_included_again_and_stay_seen() -> None:
 def test_a_denied_hunk_of_a_pending_proposal_can_be_reopened() -> None:
     value, _ = retry_proposal()
     change = value.files[0]
-    part = DeniedHunks(decision=1, hunks=(change.hunks[0].id,), before=change.result, after=change.base)
+    part = ReopenableHunkDenial(decision=1, hunks=(change.hunks[0].id,), before=change.result, after=change.base)
     denied = value.model_copy(update={"files": (change.model_copy(update={"denied": (part,)}), *value.files[1:])})
     for shown, offered in ((value, False), (denied, True)):
         state = ReviewQueueState(waiting=[shown], current=shown.id)
@@ -350,7 +357,7 @@ def test_during_a_confirmation_keys_have_the_titles_of_its_answers() -> None:
     )
     state.update_proposals([one("P1"), one("P2")])
     titles = {
-        action: find_key_title_override(action, state, question, is_comparing_versions=False)
+        action: find_current_key_title(action, state, question, is_comparing_versions=False)
         for action in DECIDING_ACTIONS
     }
     assert {action: title for action, title in titles.items() if title} == {

@@ -19,7 +19,7 @@ from app.agent.updates import (
     CommandOutputStreamed,
     EventRecorded,
     PhaseChanged,
-    QueueChanged,
+    QueuedMessagesChanged,
     ReasoningStreamed,
     SessionFailed,
     SessionPhase,
@@ -96,7 +96,7 @@ async def test_streamed_calls_reasoning_and_discarded_attempts_are_shown() -> No
         app.pane.apply_update(CallStreamed(0, "edit_file", 1234))
         await shows(app, "… Edit · 1,234 characters")
         # The queue comes with updates.
-        app.pane.apply_update(QueueChanged(("next",)))
+        app.pane.apply_update(QueuedMessagesChanged(("next",)))
         await pilot.pause()
         assert "next" in str(app.query_one(QueuedMessages).render())
         # Failures outside of the log are told.

@@ -6,7 +6,7 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from app.proposals.values.models import ProposalState
-from app.review.unfinished_review import ReviewFeedback
+from app.review.unfinished_review import FeedbackWithComments
 from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.test_review_decisions import small, two_hunks
 from widgets.review import review_messages
@@ -67,7 +67,9 @@ async def test_comments_are_sent_with_the_decision() -> None:
             assert isinstance(decided, review_messages.Approve | review_messages.Deny) and type(decided) is kind
             (comment,) = decided.feedback.comments
             assert comment.text == "w" and "+2" in comment.quote
-            assert app.review.state.feedback_drafts.feedback_for(app.proposals[name]) == ReviewFeedback(), "once"
+            assert app.review.state.feedback_drafts.feedback_for(app.proposals[name]) == FeedbackWithComments(), (
+                "once"
+            )
 
 
 async def test_unsent_feedback_needs_confirmation_before_it_is_sent() -> None:

@@ -7,8 +7,8 @@ from app.proposals.risk.change_summary import default_command_summary
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.review.unfinished_review import ReviewFeedback
-from app.tools.base.command_forms import CommandForm
+from app.review.unfinished_review import FeedbackWithComments
+from app.tools.base.command_forms import AllowableCommandPattern
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 from tests.ui.review_app import BIG, ReviewApp, click_on, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal, proposed
@@ -18,7 +18,7 @@ from widgets.common.workbench_bars import KeyBar
 from widgets.review import review_messages
 
 
-def allowed(span: PermissionDuration, form: CommandForm | None = None) -> PermissionAnswer:
+def allowed(span: PermissionDuration, form: AllowableCommandPattern | None = None) -> PermissionAnswer:
     return PermissionAnswer(allowed=True, duration=span, form=form)
 
 
@@ -57,7 +57,7 @@ async def test_feedback_is_sent_completely_and_keys_typed_after_it_decide_nothin
         await pilot.press("r")
         assert "Enter send" in app.text()
         await pilot.press("enter", *"yes", "e", "x", "n")
-        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback("no\nyes\nso"))]
+        assert app.posted == [review_messages.Deny("P1", None, FeedbackWithComments("no\nyes\nso"))]
         assert app.focused is app.review.view
         await pilot.pause()
         assert "for a moment" in app.text()
@@ -138,7 +138,7 @@ async def test_a_comment_can_be_changed_removed_and_sent_with_a_quote() -> None:
         assert "a.py:2  why?" in app.text()
         await pilot.press("ctrl+s")
         expected = LineComment(path="a.py", line=2, side="new", quote=" one\n-two\n+2\n three", text="why?\nso")
-        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback(comments=(expected,)))]
+        assert app.posted == [review_messages.Deny("P1", None, FeedbackWithComments(comments=(expected,)))]
 
 
 async def test_a_command_is_allowed_once_or_by_its_form_unless_it_is_new() -> None:
@@ -162,10 +162,10 @@ async def test_a_command_is_allowed_once_or_by_its_form_unless_it_is_new() -> No
         assert "pytest -q tests" in app.text() and "begins with pytest" in app.text()
         assert await answered("y") == PermissionAnswer(allowed=True)
         await ask("pytest -q tests")
-        form = CommandForm(("pytest",), open=True)
+        form = AllowableCommandPattern(("pytest",), open=True)
         assert await answered("a") == allowed(PermissionDuration.SESSION, form)
         await ask("pytest -q tests")
-        form = CommandForm(("pytest", "-q"), open=True)
+        form = AllowableCommandPattern(("pytest", "-q"), open=True)
         assert await answered("greater_than_sign", "A") == allowed(PermissionDuration.PROJECT, form)
         await ask("pytest -q tests")
         await pilot.press("less_than_sign", *["greater_than_sign"] * 9)
@@ -173,7 +173,7 @@ async def test_a_command_is_allowed_once_or_by_its_form_unless_it_is_new() -> No
         await pilot.press("a")
         assert app.posted == [], "what it would allow has just changed"
         await app.pass_grace()
-        form = CommandForm(("pytest", "-q", "tests"), open=False)
+        form = AllowableCommandPattern(("pytest", "-q", "tests"), open=False)
         assert await answered("a") == allowed(PermissionDuration.SESSION, form)
         # A command that does more is allowed as it is and never for good.
         await ask("pytest | tee log")

@@ -14,7 +14,7 @@ from app.keys.keymap import effective_keys, key_display_name
 from app.llm.endpoint_doctor import CHECKS, DoctorCheckResult, EndpointDiagnosis
 from app.llm.values.endpoint import EndpointProfile
 from app.storage.process_coordination import SessionLock
-from app.tools.base.command_forms import CommandForm
+from app.tools.base.command_forms import AllowableCommandPattern
 from app.ui.screens.edit_screens import EditProposedFileScreen
 from app.ui.screens.report_screens import describe_diagnosis
 from app.ui.screens.sessions_screen import SessionPickerScreen, format_age
@@ -124,7 +124,7 @@ async def test_allowed_commands_can_be_revoked_and_trust_covers_the_shown_conten
     async with running(tmp_path, server) as run:
         allowed = run.runtime.allowed_commands
         for words in (("pytest",), ("git", "diff", HOSTILE)):
-            allowed.add(CommandForm(words, open=True).dump())
+            allowed.add(AllowableCommandPattern(words, open=True).dump())
         await run.command("settings", "SettingsScreen")
         titles = [row.title for _, group in SETTING_GROUPS for row in group]
         await run.pilot.press(*["down"] * titles.index("Allowed commands"), "right")
@@ -141,7 +141,7 @@ async def test_allowed_commands_can_be_revoked_and_trust_covers_the_shown_conten
             await run.told("no such table: allowed_commands")
         await run.pilot.press("ctrl+d")
         await run.see("1 allowed")
-        assert [CommandForm.load(text).words[0] for text in allowed.forms()] == ["git"]
+        assert [AllowableCommandPattern.load(text).words[0] for text in allowed.forms()] == ["git"]
         await run.screen("Workbench", "escape", "escape")
         file = run.runtime.workspace.root / ".signoff.toml"
         await run.command("wrap off")

@@ -14,7 +14,7 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.session_host import SessionHost, SessionlessDecisionService, UnrecordedDecisionRecorder
-from app.runtime.unfinished_work import append_decision_to_sessions, recover_interrupted_work
+from app.runtime.unfinished_work import append_decision_and_resulting_changes, recover_interrupted_work
 from app.storage import StorageError
 
 REFUSE = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
@@ -66,7 +66,7 @@ def test_an_unrecorded_decision_is_recorded_after_those_that_were(runtime: OpenW
     assert recover_interrupted_work(runtime, grace_seconds=-1) == [], "staging and rebasing are no decisions"
     (runtime.workspace.root / "a.txt").write_text("one\n")
     runtime.service.rebase_pending()
-    append_decision_to_sessions(runtime, approval_event(runtime.service.approve(proposal)))
+    append_decision_and_resulting_changes(runtime, approval_event(runtime.service.approve(proposal)))
     assert recover_interrupted_work(runtime, grace_seconds=-1) == []
     assert decisions(runtime, session) == [DecisionKind.APPROVED]
     runtime.service.undo(proposal)
@@ -121,7 +121,7 @@ def test_forks_receive_a_recovered_decision_once_without_feedback(runtime: OpenW
     again = runtime.sessions.fork(fork.id)
     stranger = runtime.sessions.create()
     result = runtime.service.deny(proposal, feedback="No.")
-    append_decision_to_sessions(runtime, decision_event(result, DecisionKind.DENIED, feedback="No."))
+    append_decision_and_resulting_changes(runtime, decision_event(result, DecisionKind.DENIED, feedback="No."))
     for other in (fork.id, again.id):
         (event,) = events(runtime, other)
         assert (event.decision, event.feedback) == (DecisionKind.DENIED, "")
@@ -145,7 +145,7 @@ async def test_a_running_app_records_decisions_once_the_store_works(
     result = runtime.service.approve(proposal, feedback="Go on.")
     execute(damage)
     with pytest.raises(StorageError):
-        append_decision_to_sessions(runtime, approval_event(result, feedback="Go on."))
+        append_decision_and_resulting_changes(runtime, approval_event(result, feedback="Go on."))
     told: asyncio.Queue[str] = asyncio.Queue()
     tried = threading.Event()
     left_over = UnrecordedDecisionRecorder(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]

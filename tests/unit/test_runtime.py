@@ -22,7 +22,7 @@ from app.runtime import shutdown, terminal_at_start
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
     LearnedProfileStore,
-    OtherSessionLogWriter,
+    OtherSessionEventLogWriter,
     SessionEventStoreOnThread,
     create_or_resume_session,
     make_commit_function,
@@ -112,7 +112,7 @@ async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: py
 
 
 async def test_a_missing_session_records_nothing(runtime: OpenWorkspace) -> None:
-    assert await OtherSessionLogWriter(runtime).record("none", []) is None
+    assert await OtherSessionEventLogWriter(runtime).record("none", []) is None
 
 
 def test_unreadable_learned_profile_is_learned_anew(runtime: OpenWorkspace) -> None:
@@ -161,7 +161,7 @@ async def test_without_a_terminal_none_is_read_or_restored(monkeypatch: pytest.M
     before = signal.getsignal(signal.SIGTERM)
     with Path(os.devnull).open("r+") as nothing:
         monkeypatch.setattr(sys, "__stderr__", nothing)
-        with shutdown.exit_on_signals(lambda code: None, lambda: True):
+        with shutdown.exit_on_signals_even_if_stuck(lambda code: None, lambda: True):
             assert signal.getsignal(signal.SIGTERM) is not before
         monkeypatch.setattr(sys, "__stdin__", nothing)
         with terminal_at_start.hold_terminal_and_show_first_picture(Path(os.devnull)):

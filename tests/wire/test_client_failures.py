@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from app.copies import replace
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.failures.failures import FailureDescriber, exception_chain, searchable_text
+from app.llm.failures.failures import ErrorToFailureTranslator, exception_chain, searchable_text
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import EndpointProfile
@@ -257,7 +257,7 @@ def test_each_layer_removes_a_password_from_the_address_and_from_error_texts() -
     endpoint = Endpoint(WITH_SECRETS, "m")
     assert endpoint.base_url == WITHOUT
     assert "sekrit" not in repr(endpoint) and "hidden" not in repr(endpoint)
-    reader = FailureDescriber(endpoint)
+    reader = ErrorToFailureTranslator(endpoint)
     words = f"no way to {WITH_SECRETS}, by bWU6c2Vrcml0"
     for failed in (
         reader.describe_response(500, {}, words),
@@ -274,7 +274,7 @@ def test_each_layer_removes_a_password_from_the_address_and_from_error_texts() -
     unaware = Endpoint(WITHOUT, "m")
     # It knows of no secret, so that no text is searched for one.
     object.__setattr__(unaware, "base_url", WITH_SECRETS)
-    reader = FailureDescriber(unaware)
+    reader = ErrorToFailureTranslator(unaware)
     for failed in (
         reader.describe_unreachable(ConnectionRefusedError()),
         reader.describe_unreachable(socket.gaierror("unknown")),
@@ -409,7 +409,7 @@ async def test_a_proxy_that_refuses_is_named(server: WireServer, unproxied: pyte
     ],
 )
 def test_an_untrusted_certificate_is_not_reported_as_a_missing_host(reason: str, advice: str) -> None:
-    reader = FailureDescriber(Endpoint("https://here.example/v1", "m"))
+    reader = ErrorToFailureTranslator(Endpoint("https://here.example/v1", "m"))
     refused = ConnectionError("Connection error.")
     refused.__cause__ = ssl.SSLCertVerificationError(1, f"certificate verify failed: {reason} (_ssl.c:1006)")
     refused.__cause__.verify_message = reason

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.failures.failures import FailureDescriber
+from app.llm.failures.failures import ErrorToFailureTranslator
 from app.llm.failures.request_errors import AttemptFailed, FailureKind, RequestError, RetryPolicy
 from app.llm.transport import ProgressExtendedTimeout, Timeouts, Transport
 from app.llm.values.endpoint import EndpointProfile
@@ -127,7 +127,7 @@ async def test_silence_is_retried(server: WireServer, timeouts: Timeouts, replie
 async def test_the_error_of_a_silent_exchange_names_what_it_waited_for(server: WireServer) -> None:
     server.always(stream(STALL))
     endpoint, timeouts = Endpoint(server.base_url, "test-model"), Timeouts(first=0.02)
-    transport = Transport(endpoint, timeouts, FailureDescriber(endpoint))
+    transport = Transport(endpoint, timeouts, ErrorToFailureTranslator(endpoint))
     await transport.wait_until_ready()
     exchange = transport.exchange(wire_for(EndpointProfile()), {}, ProgressExtendedTimeout(timeouts, closing=False))
     with pytest.raises(AttemptFailed, match=r"sent nothing for 0.02 s while waiting for its first token"):

@@ -11,13 +11,13 @@ from app.agent.permission_requests import GrantedPermissions
 from app.agent.updates import PermissionRequested, SessionFailed, Update
 from app.conversation.events import CallDenied, CallOutcome, ContentPruned, Event, HistoryCompacted, ToolResult
 from app.conversation.payload.projection import CachedPayloadBuilder
-from app.tools.base.command_forms import CommandForm
+from app.tools.base.command_forms import AllowableCommandPattern
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 from tests.oracles.reading import misplaced
 from tests.wire.bench import Bench, bench, edit
 from tests.wire.server import Request, WireServer
 
-ECHO = CommandForm(("echo",), open=True)
+ECHO = AllowableCommandPattern(("echo",), open=True)
 
 
 class User:
@@ -60,7 +60,7 @@ async def test_without_a_form_only_the_identical_command_is_allowed_and_no_denia
 
 async def test_an_allowed_command_does_not_allow_a_secret_file_of_that_name(server: WireServer, on: Bench) -> None:
     (on.root / ".env").write_text("KEY=1\n")
-    form = CommandForm((".env",), open=True)
+    form = AllowableCommandPattern((".env",), open=True)
     user = User(on, PermissionAnswer(True, duration=PermissionDuration.SESSION, form=form), PermissionAnswer(False))
     await run(on, ".env")
     await on.say("Read it", ("read_file", {"path": ".env"}))

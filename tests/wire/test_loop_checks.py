@@ -8,7 +8,7 @@ import pytest
 from app.agent.updates import EventRecorded, Update
 from app.config.settings import CheckTable
 from app.conversation.events import Answer, CallOutcome, ProposalStaged, Question, ToolResult, TurnEnded, TurnStarted
-from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
+from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import ProposalState
 from tests.ui.test_app_checks import TABLE, facts, prepared
@@ -96,7 +96,7 @@ async def test_a_step_waits_briefly_for_a_check_of_the_user(server: WireServer, 
     prepared(tmp_path, TABLE + "feed = true\nseconds = 0.1\n")
     async with bench(server, tmp_path) as on:
         hangs = CheckTable(name="hangs", run=f"sleep {mark}", seconds=600)
-        asked = asyncio.create_task(on.runtime.checks.run_check(hangs, FilesBeforeAndAfter({}, {}, (), ())))
+        asked = asyncio.create_task(on.runtime.checks.run_check(hangs, FilesToCheckBeforeAndAfter({}, {}, (), ())))
         await until(lambda: running(mark), "the check")
         await on.say("Change it", edit())
         assert running(mark) and "says Hi" not in str(server.last.messages)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.agent.executor import CallEventWriter, Executor
-from app.agent.gate import GatePolicy, ToolCallGate
+from app.agent.executor import Executor, ToolCallBatchEventWriter
+from app.agent.gate import GateClosingPolicy, ToolCallGate
 from app.agent.limits import CostAndTimeMeter, SessionLimits, TurnBudget
 from app.agent.updates import CommandOutputStreamed, PermissionRequested
 from app.concurrency import Interrupter
@@ -67,7 +67,7 @@ def executor(
 
 
 def closed_gate() -> ToolCallGate:
-    gate = ToolCallGate(GatePolicy())
+    gate = ToolCallGate(GateClosingPolicy())
     gate.apply(ProposalStaged(proposal="P1", summary="", files=(), calls=()))
     return gate
 
@@ -85,7 +85,7 @@ async def run(
     on: Bench, message: AssistantMessage, *tools: Tool, gate: ToolCallGate | None = None, **options: Any
 ) -> None:
     await executor(on, *tools, **options).run_calls(
-        message, Interrupter(), gate or ToolCallGate(GatePolicy()), UNLIMITED
+        message, Interrupter(), gate or ToolCallGate(GateClosingPolicy()), UNLIMITED
     )
 
 
@@ -247,7 +247,7 @@ class FailingSink(CountingSink):
 async def test_an_event_that_could_not_be_stored_is_stored_with_the_next() -> None:
     sink = FailingSink()
     log = EventLog(sink)
-    recorder = CallEventWriter(log)
+    recorder = ToolCallBatchEventWriter(log)
     for call in ("c1.0", "c1.1"):
         await recorder.write_soon(ToolStarted(call=call))
     await until(lambda: sink.failed, "the write that fails")
@@ -283,7 +283,10 @@ async def test_a_command_is_on_disk_before_it_runs(on: Bench) -> None:
 
     running = executor(on, publish=look)
     await running.run_calls(
-        response(*reads, ("run_command", {"command": "echo a"})), Interrupter(), ToolCallGate(GatePolicy()), UNLIMITED
+        response(*reads, ("run_command", {"command": "echo a"})),
+        Interrupter(),
+        ToolCallGate(GateClosingPolicy()),
+        UNLIMITED,
     )
     assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]
 

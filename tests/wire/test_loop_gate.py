@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.gate import GatePolicy
-from app.agent.updates import GateChanged
+from app.agent.gate import GateClosingPolicy
+from app.agent.updates import GateOpenedOrClosed
 from app.conversation.events import CallOutcome, ProposalStaged, RequestFailed, ToolResult, UserNotice
 from tests.wire import templates
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
@@ -56,7 +56,7 @@ async def test_the_closing_request_allows_no_calls_and_a_decision_opens_the_gate
     assert sum("P1" in text and "await" in text for text in told) == 1
     await on.session.approve("P1")
     assert not on.session.gate.is_closed
-    assert [update.closed for update in on.updates if isinstance(update, GateChanged)] == [True, False]
+    assert [update.closed for update in on.updates if isinstance(update, GateOpenedOrClosed)] == [True, False]
 
 
 @pytest.mark.parametrize("behaviour", [*ENDPOINTS, FAILS_CALLS], ids=lambda behaviour: behaviour.name)
@@ -112,7 +112,7 @@ async def test_the_result_of_a_call_after_the_step_limit_mentions_no_edit(server
 async def test_a_gate_policy_is_in_the_prompt_and_closes_after_its_steps(server: WireServer, on: Bench) -> None:
     await on.say("Hello", last="Hello.")
     assert "Once an edit is staged, stop" in of_role(server.last, "system")[0]
-    on.session.set_gate_policy(GatePolicy("chain", 3))
+    on.session.set_gate_policy(GateClosingPolicy("chain", 3))
     eager(server)
     await on.say("Be less formal")
     assert [request.closing for request in server.requests] == [False, False, False, False, True]

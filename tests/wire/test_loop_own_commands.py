@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from app.conversation.events import CallOutcome, CommandInvocation, HistoryCompacted, ToolResult, UserMessage
+from app.conversation.events import CallOutcome, CustomCommandInvocation, HistoryCompacted, ToolResult, UserMessage
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
 from tests.wire.replies import STALL, Call, Turn, chunk, stream
 from tests.wire.server import Request, WireServer
 
-REVIEW = CommandInvocation(typed="/review greet.py", model="bigger", effort="high")
+REVIEW = CustomCommandInvocation(typed="/review greet.py", model="bigger", effort="high")
 
 
 async def test_model_and_effort_of_a_command_apply_to_one_turn(on: Bench, server: WireServer) -> None:

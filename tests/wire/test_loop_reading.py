@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from app.agent.gate import GatePolicy
-from app.agent.updates import GateChanged
+from app.agent.gate import GateClosingPolicy
+from app.agent.updates import GateOpenedOrClosed
 from app.conversation.events import CallOutcome, Intervention, InterventionKind, ProposalStaged, ToolResult
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.replies import Call, Turn
@@ -41,7 +41,7 @@ async def test_a_full_reading_budget_refuses_an_edit_and_ends_the_turn(server: W
         assert not any(isinstance(event, ProposalStaged) for event in on.events)
         # The user decides on what waits, and goes on.
         await on.session.deny(name)
-        assert not on.session.gate.is_closed and on.updates.count(GateChanged(False)) == 1
+        assert not on.session.gate.is_closed and on.updates.count(GateOpenedOrClosed(False)) == 1
         server.script([Turn(calls=(Call(*edit()),)), Turn("Done.")])
         await on.say("Go on")
         assert on.stopped == "staged"
@@ -76,7 +76,7 @@ async def test_a_full_reading_budget_ends_a_chain_and_names_its_edits(server: Wi
         ]
     )
     async with bench(server, tmp_path, reading={"unseen_lines": 20}, gate="chain", chain_steps=5) as on:
-        assert on.session.gate.policy == GatePolicy("chain", 5)
+        assert on.session.gate.policy == GateClosingPolicy("chain", 5)
         await on.say("Be less formal")
         (told,) = [event for event in on.events if isinstance(event, Intervention)]
         assert told.kind is InterventionKind.UNREAD and "staged as P1" in told.text and "40 lines" in told.text

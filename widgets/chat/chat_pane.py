@@ -17,7 +17,7 @@ from app.agent.updates import (
     CommandOutputStreamed,
     EventRecorded,
     PhaseChanged,
-    QueueChanged,
+    QueuedMessagesChanged,
     ReasoningStreamed,
     SessionPhase,
     SideAnswerDiscarded,
@@ -274,7 +274,7 @@ class ChatPane(Column):
                 if phase is SessionPhase.REQUESTING:
                     self._load_parsers()
                 self.status_line.show_phase(phase, detail, until)
-            case QueueChanged(texts):
+            case QueuedMessagesChanged(texts):
                 self.composer.set_queued_messages(texts)
             case SideAnswerStreamed() | SideAnswerDiscarded():
                 pass

@@ -11,7 +11,7 @@ from widgets.chat.entries.entry_base import (
     EntryChange,
     EntryGutterMarks,
     EntryRemoved,
-    GrowingRows,
+    GrowingTextRows,
     TranscriptEntry,
 )
 from widgets.chat.entries.message_entries import ModelAnswerEntry, ProgramMessageToModelEntry
@@ -28,7 +28,7 @@ class SlotLayoutBeforeResize(NamedTuple):
     marks: EntryGutterMarks
     height: int
     is_exact: bool
-    growing_rows: GrowingRows | None
+    growing_rows: GrowingTextRows | None
 
 
 _NO_ENTRY_MARKS = EntryGutterMarks()
@@ -50,7 +50,7 @@ class EntrySlot:
         self.height = entry.expected_height(width)
         """Rows without the gap; 0 while the entry is hidden."""
         self.is_exact = False
-        self._growing_rows: GrowingRows | None = None
+        self._growing_rows: GrowingTextRows | None = None
         self._previous: SlotLayoutBeforeResize | None = None
 
     def resize(self, old: int, new: int) -> None:

@@ -15,7 +15,7 @@ from widgets.common.text_view import find_smartcase_matches
 from widgets.diff.diff_rows import LineRow, SourceLinePosition
 from widgets.diff.display_cells import DisplayText
 from widgets.diff.line_marks import suspicious_spans
-from widgets.diff.render_context import DrawnSourceLine, RenderContext, StyleOf
+from widgets.diff.render_context import RenderContext, StyleOf, WrappedSourceLine
 from widgets.diff.syntax_tokens import (
     FlaggedStretch,
     StyledRun,
@@ -172,7 +172,7 @@ class SourceRowPainter:
             return _LineStyle("moved", f"»{sign} " if side == "old" else f"«{sign} ", changed_by_move, dim)
         return _LineStyle(kind, f" {sign} ", changed_words, dim)
 
-    def _code_segments(self, position: _CodePosition, line: DrawnSourceLine, style: _LineStyle) -> list[Segment]:
+    def _code_segments(self, position: _CodePosition, line: WrappedSourceLine, style: _LineStyle) -> list[Segment]:
         """Return the visible cells of a line, with tokens, changed words, matches and the selection."""
         width = self.context.code_width
         shown = line.text

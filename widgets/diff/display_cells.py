@@ -246,7 +246,7 @@ _MIN_LONG_LINE_CHARACTERS = 2_000
 
 
 @lru_cache_by_text_identity(1024)
-def visible_spans_of_changed_line(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
+def choose_shown_spans_of_changed_line(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
     """Return the spans of a line in a hunk that are shown; None for the whole line, if it is new or fits."""
     if not changed:
         return None
@@ -277,13 +277,13 @@ def visible_spans_of_changed_line(line: str, changed: Spans, width: int, wrap: b
     return None if spans == [(0, len(line))] else tuple(spans)
 
 
-def visible_spans_of_context_line(line: str, wrap: bool) -> Spans | None:
+def choose_shown_spans_of_context_line(line: str, wrap: bool) -> Spans | None:
     """Return the spans of an unchanged line that are shown: its beginning; None for the whole line."""
     return ((0, _LONG_LINE_HEAD_CHARACTERS),) if wrap and len(line) > _MIN_LONG_LINE_CHARACTERS else None
 
 
 @lru_cache_by_text_identity(1024)
-def display_only_spans(line: str, shown_spans: Spans) -> DisplayText:
+def make_display_text_with_gaps(line: str, shown_spans: Spans) -> DisplayText:
     """Return the drawn form of a line of which only some spans are shown; the gaps show how much is hidden."""
     texts: list[str] = []
     width_runs: list[WidthRun] = []
@@ -358,7 +358,7 @@ def find_line_breaks(line: str, width: int, spans: Spans | None = None) -> LineB
         width: Cells of a terminal line.
         spans: The shown spans of the line; None for the whole line.
     """
-    shown = display_text(line) if spans is None else display_only_spans(line, spans)
+    shown = display_text(line) if spans is None else make_display_text_with_gaps(line, spans)
     text, plain = shown.text, not shown.width_runs
     ideographs = not plain and _IDEOGRAPH_PATTERN.search(text) is not None
     indent = _INDENT_PATTERN.match(text)

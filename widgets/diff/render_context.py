@@ -12,11 +12,11 @@ from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, RowSegment
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,
-    display_only_spans,
+    choose_shown_spans_of_changed_line,
+    choose_shown_spans_of_context_line,
     display_text,
     find_line_breaks,
-    visible_spans_of_changed_line,
-    visible_spans_of_context_line,
+    make_display_text_with_gaps,
     widest_line_width,
     wrap_into_safe_lines,
     wrapped_row_count,
@@ -32,7 +32,7 @@ _MAX_LONG_LINES = 512
 """Maximum number of cached lines that do not fit on one terminal line."""
 
 
-class DrawnSourceLine(NamedTuple):
+class WrappedSourceLine(NamedTuple):
     """A line of source as it is drawn, with its line breaks."""
 
     text: DisplayText
@@ -85,7 +85,7 @@ class RenderContext(Struct):
     current_match: SourceLinePosition | None = None
     """The line of the current match."""
     _cached_look: tuple[object, ...] = ()
-    _long_lines: dict[SourceLinePosition, DrawnSourceLine] = field(default_factory=dict)
+    _long_lines: dict[SourceLinePosition, WrappedSourceLine] = field(default_factory=dict)
 
     @property
     def gutter(self) -> int:
@@ -134,23 +134,25 @@ class RenderContext(Struct):
         if self.fits_on_one_row(line) or (row.file, side, number) in self.opened:
             return None
         if row.hunk is None:
-            return visible_spans_of_context_line(line, self.wrap)
-        return visible_spans_of_changed_line(line, self.changed_spans(row, side, number), self.code_width, self.wrap)
+            return choose_shown_spans_of_context_line(line, self.wrap)
+        return choose_shown_spans_of_changed_line(
+            line, self.changed_spans(row, side, number), self.code_width, self.wrap
+        )
 
-    def drawn_line(self, row: LineRow, side: Side, number: int) -> DrawnSourceLine:
+    def drawn_line(self, row: LineRow, side: Side, number: int) -> WrappedSourceLine:
         """Return a line as it is drawn; cache long lines."""
         line = self.line_text(row.file, side, number)
         if self.fits_on_one_row(line):
-            return DrawnSourceLine(display_text(line), (0,), 0, ())
+            return WrappedSourceLine(display_text(line), (0,), 0, ())
         look = (self.code_width, self.wrap, self.opened)
         if look != self._cached_look or len(self._long_lines) > _MAX_LONG_LINES:
             self._cached_look, self._long_lines = look, {}
         key = SourceLinePosition(row.file, side, number)
         if key not in self._long_lines:
             spans = self.visible_spans(row, side, number)
-            text = display_text(line) if spans is None else display_only_spans(line, spans)
+            text = display_text(line) if spans is None else make_display_text_with_gaps(line, spans)
             starts, hang = find_line_breaks(line, self.code_width, spans) if self.wrap else ((0,), 0)
-            self._long_lines[key] = DrawnSourceLine(text, starts, hang, self.changed_spans(row, side, number))
+            self._long_lines[key] = WrappedSourceLine(text, starts, hang, self.changed_spans(row, side, number))
         return self._long_lines[key]
 
     def height_of(self, row: Row) -> int:
@@ -177,7 +179,7 @@ class RenderContext(Struct):
         """Return whether every line of a source segment fits on one terminal line."""
         return widest_line_width(self.diffs, (segment,)) <= self.code_width
 
-    def visible_part_of(self, drawn: DrawnSourceLine, part: int) -> VisibleLinePart:
+    def visible_part_of(self, drawn: WrappedSourceLine, part: int) -> VisibleLinePart:
         """Return the part of a line that is visible on one of its terminal lines."""
         text, starts = drawn.text, drawn.starts
         if self.wrap:

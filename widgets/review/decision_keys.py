@@ -11,9 +11,9 @@ from textual.message import Message
 from app.copies import replace
 from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewQueueState
-from app.review.unfinished_review import ReviewFeedback
+from app.review.unfinished_review import FeedbackWithComments
 from app.review.verdicts import (
-    ActionAllowed,
+    ActionAllowedAtOnce,
     ActionKind,
     ActionNeedsConfirmation,
     ActionRefused,
@@ -166,7 +166,7 @@ _ONE_TIME_KINDS = ("changes", "ignored")
 """Kinds of requests that the user must answer each time."""
 
 
-def find_key_title_override(
+def find_current_key_title(
     action: str, state: ReviewQueueState, question: ActionNeedsConfirmation | None, *, is_comparing_versions: bool
 ) -> str | None:
     """Return the title of a key now; empty for the default title of its action.
@@ -247,7 +247,7 @@ def _has_subject(action: str, state: ReviewQueueState) -> bool:
     return bool(subject)
 
 
-CollectFeedback = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
+CollectFeedback = Callable[[str, tuple[str, ...] | None], FeedbackWithComments]
 """Removes and returns the user's text for a decision on a proposal, or on some of its hunks."""
 
 
@@ -309,7 +309,7 @@ class ActionVerdictHandler:
                 self._host.show_notice(reason)
             case ActionNeedsConfirmation():
                 self.show_question(verdict)
-            case ActionAllowed(action, ids):
+            case ActionAllowedAtOnce(action, ids):
                 self.decide_proposals(action, ids)
 
     def show_question(self, question: ActionNeedsConfirmation | None) -> None:

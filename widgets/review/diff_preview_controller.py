@@ -5,7 +5,7 @@ from typing import Literal
 
 from textual.content import Content
 
-from app.automation.evidence.proposal_evidence import ProposalTestEvidence
+from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
 from app.proposals.risk.edited_file import sort_in_path_order
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.decision_facts import HunkTestVerdict
@@ -236,7 +236,7 @@ class DiffPreviewController:
         return safe_content(proposal.origin.name, QUIET_STYLE)
 
 
-def _hunk_head_comments(evidence: ProposalTestEvidence | None, diffs: Sequence[FileDiff]) -> Iterator[DiffComment]:
+def _hunk_head_comments(evidence: ProposalEvidenceByHunk | None, diffs: Sequence[FileDiff]) -> Iterator[DiffComment]:
     """Yield what is known about each hunk in these diffs, for its first changed line."""
     for file, diff in enumerate(diffs):
         for hunk in filter(has_changed_lines, diff.change.hunks):

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from app.automation.check_results import ProposalChecks, new_failures_as_feedback, uncovered_lines_as_feedback
 from app.automation.evidence.proposal_evidence import (
     CommandReproductionResult,
-    ProposalTestEvidence,
+    ProposalEvidenceByHunk,
     hunks_unnoticed_by_tests_as_feedback,
 )
 from app.conversation.events import ThreadAnchor
@@ -27,7 +27,7 @@ from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
 from app.review.review_state import ReviewQueueState
-from app.review.unfinished_review import ReviewFeedback, UnfinishedReview
+from app.review.unfinished_review import FeedbackWithComments, UnfinishedReview
 from app.review.verdicts import (
     COMPARES_VERSIONS_MESSAGE,
     can_ask_model_to_redo_stale_proposal,
@@ -58,7 +58,7 @@ from widgets.review.decision_keys import (
     ActionVerdictHandler,
     DecisionKeyGuard,
     GracePeriod,
-    find_key_title_override,
+    find_current_key_title,
     is_action_available,
 )
 from widgets.review.diff_preview_controller import DiffPreviewController, versions_written_by_approval
@@ -215,7 +215,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self.preview.mark_attention_reasons()
             self.redraw()
 
-    def set_evidence(self, evidence: ProposalTestEvidence) -> None:
+    def set_evidence(self, evidence: ProposalEvidenceByHunk) -> None:
         """Take the current evidence about a proposal."""
         self.state.evidence[evidence.proposal] = evidence
         if evidence.proposal == self.state.current and self.is_mounted:
@@ -306,7 +306,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self.view.seen_recorder.update_counted_lines()
             self.redraw()
 
-    def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
+    def restore_feedback(self, key: str, feedback: FeedbackWithComments) -> None:
         """Restore the feedback of a failed decision."""
         self.text_controller.restore_feedback(key, feedback)
         self.preview.mark_chosen_hunks()
@@ -480,7 +480,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Return the title of a key now; empty for the default title, None if the key would only refuse."""
         if action == "in_diff('external_diff')":
             return self.view.title_of("external_diff")
-        return find_key_title_override(
+        return find_current_key_title(
             action, self.state, self.verdict_handler.question, is_comparing_versions=self.preview.comparing
         )
 

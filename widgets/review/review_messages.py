@@ -9,7 +9,7 @@ from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.decision_facts import LineComment
-from app.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
+from app.review.unfinished_review import NOTHING_SAID, FeedbackWithComments, UnfinishedReview
 from app.tools.base.contract import PermissionAnswer
 
 
@@ -41,7 +41,7 @@ class Approve(_ProposalMessage):
     revision: int
     """The revision that was on screen."""
     hunks: tuple[str, ...] | None
-    feedback: ReviewFeedback = NOTHING_SAID
+    feedback: FeedbackWithComments = NOTHING_SAID
     model_continues: bool = False
     """Whether the model continues after the write."""
 
@@ -51,7 +51,7 @@ class Deny(_ProposalMessage):
     """Discard a proposal, or some hunks of it; with feedback, the model continues."""
 
     hunks: tuple[str, ...] | None = None
-    feedback: ReviewFeedback = NOTHING_SAID
+    feedback: FeedbackWithComments = NOTHING_SAID
     revision: int | None = None
     """The revision that was on screen if the denial writes to disk; else None."""
     model_continues: bool = False

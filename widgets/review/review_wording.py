@@ -18,7 +18,7 @@ from app.review.verdicts import (
     describe_proposal_state_in_review,
 )
 from app.text.quantities import format_count, join_first
-from app.tools.base.command_forms import CommandForm, McpToolForm
+from app.tools.base.command_forms import AllowableCommandPattern, AllowableMcpTool
 from app.tools.base.contract import PERMISSION_PURPOSES, PermissionRequest
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_rows import NoteRow, SourceLinePosition
@@ -408,7 +408,7 @@ def _lasting_lines(
         note = [Content.styled(f"Similar commands cannot be allowed: {reason}.", QUIET_STYLE)] if reason else []
         return [*lines, *note]
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
-    if isinstance(form, CommandForm) and len(find_lasting_permission_forms(permission_request).forms) > 1:
+    if isinstance(form, AllowableCommandPattern) and len(find_lasting_permission_forms(permission_request).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
     scope = Content.assemble(("Or ", QUIET_STYLE), describe_permission_scope(permission_request, form))
     parts = [scope, _chip_row(key, *chips)]
@@ -416,9 +416,11 @@ def _lasting_lines(
     return [line] if not width or line.cell_length <= width else parts
 
 
-def describe_permission_scope(permission_request: PermissionRequest, form: CommandForm | McpToolForm) -> Content:
+def describe_permission_scope(
+    permission_request: PermissionRequest, form: AllowableCommandPattern | AllowableMcpTool
+) -> Content:
     """Return the scope of a lasting permission, for example `all that begins with python3 -m`."""
-    if isinstance(form, McpToolForm):
+    if isinstance(form, AllowableMcpTool):
         tool_text = Content.styled("this tool, with any arguments: ", QUIET_STYLE)
         return Content.assemble(tool_text, safe_content(form.tool, "bold $text-warning"))
     words = shlex.join(form.words)

@@ -16,7 +16,7 @@ from app.proposals.risk.change_summary import (
 from app.proposals.values.models import FileDiff, Proposal
 from app.review.hunk_lines import diff_side_lines
 from app.review.review_state import ReviewQueueState
-from app.review.unfinished_review import ReviewFeedback, UnsentComment, add_quoted_lines
+from app.review.unfinished_review import FeedbackWithComments, UnsentComment, add_quoted_lines
 from app.review.verdicts import can_ask_model_to_redo_stale_proposal, can_be_approved
 from app.text.quantities import format_count
 from app.tools.base.contract import PermissionRequest
@@ -165,14 +165,14 @@ class UnsentTextController:
         self.save_text(proposal.id)
         self.release_orphaned_feedback()
 
-    def collect_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
+    def collect_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> FeedbackWithComments:
         """Remove and return the user's text for an answer to a request, or for a decision on a proposal or hunks.
 
         Close the fields whose text is returned.
         """
         drafts, proposal = self._state.feedback_drafts, self._state.get(key)
         if proposal is None:
-            feedback = ReviewFeedback(drafts.drafts.pop(key, ""))
+            feedback = FeedbackWithComments(drafts.drafts.pop(key, ""))
         else:
             feedback = drafts.pop_feedback(proposal, hunks)
         if feedback.feedback and self._is_field_open_for(key):
@@ -182,20 +182,20 @@ class UnsentTextController:
             self._diff_pane.close_comment_field()
         return replace(feedback, mentions=self._find_mentions(feedback))
 
-    def _find_mentions(self, feedback: ReviewFeedback) -> tuple[Mention, ...]:
+    def _find_mentions(self, feedback: FeedbackWithComments) -> tuple[Mention, ...]:
         """Return the files that the user mentions outside quoted lines."""
         texts = (feedback.feedback, *(comment.text for comment in feedback.comments))
         own_lines = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
         return self.dropped.find_mentions("\n".join(own_lines))
 
-    def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
+    def clear_sent_feedback(self, key: str, feedback: FeedbackWithComments) -> None:
         """Clear the feedback draft, because it is recorded in the log; remember the sent comments."""
         if feedback.comments:
             sent = self._state.feedback_drafts.sent
             sent[key] = (*sent.get(key, ()), *feedback.comments)
         self.save_text(key)
 
-    def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
+    def restore_feedback(self, key: str, feedback: FeedbackWithComments) -> None:
         """Restore the feedback of a failed decision, because it was not sent."""
         self._state.feedback_drafts.restore(key, feedback)
         self.save_text(key)

@@ -15,20 +15,20 @@ from app.automation.check_runner import (
     CheckRunner,
     arguments_to_run_all_tests,
     files_for_check,
-    quote_names,
+    quote_names_for_shell,
     run_check,
 )
 from app.automation.evidence.ablation_plan import AblationPlan, HunkGroup, HunkThatChangesTests, plan_ablation
-from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalTestEvidence
+from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidenceByHunk
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
 from app.automation.evidence.suite_outcome import PYTEST_REPORT_PATH, SuiteOutcome, read_suite_outcome
 from app.automation.tool_reports import MAX_REPORT_BYTES
-from app.automation.workspace_tree import WorkspaceTree
+from app.automation.workspace_tree import WorkspaceTreeId
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
 from app.copies import replace
 from app.proposals.decide.decision_outcomes import make_decision_scope
-from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
+from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.proposals.proposal_service import ProposalService
 from app.proposals.risk.edited_file import is_test_or_test_data
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
@@ -53,7 +53,7 @@ _MIN_LIMIT_SECONDS = 20.0
 _MIN_REMAINING_PART = 0.5
 """A run is started only if this part of the time of the whole proposal's run is left."""
 
-ReportEvidence = Callable[[ProposalTestEvidence], None]
+ReportEvidence = Callable[[ProposalEvidenceByHunk], None]
 """Receives the evidence found so far."""
 _OutcomeKey = tuple[str, tuple[str, ...] | None, str, str]
 
@@ -79,7 +79,7 @@ class _EvidenceSearch(Struct):
     plan: AblationPlan
     budget: float
     tell: ReportEvidence
-    found: ProposalTestEvidence
+    found: ProposalEvidenceByHunk
     wait_for_quiet: Callable[[], Awaitable[None]] | None = None
     baseline: SuiteOutcome = field(default_factory=lambda: SuiteOutcome(True))
     selections: dict[frozenset[str], TestSelection] = field(default_factory=dict)
@@ -118,11 +118,11 @@ class _EvidenceSearch(Struct):
 class EvidenceStorePort(Protocol):
     """Stores evidence by proposal; implemented by `app.review.review_stores.ProposalEvidenceStore`."""
 
-    def save(self, found: ProposalTestEvidence, waiting: Collection[str]) -> None:
+    def save(self, found: ProposalEvidenceByHunk, waiting: Collection[str]) -> None:
         """Store the evidence, and remove that of proposals that are not in `waiting`."""
         ...
 
-    def load(self, proposal_id: str) -> ProposalTestEvidence | None:
+    def load(self, proposal_id: str) -> ProposalEvidenceByHunk | None:
         """Return the stored evidence, even if it is outdated; None if there is none."""
         ...
 
@@ -153,7 +153,7 @@ class HunkTestEvidenceCollector:
         seconds: float,
         report: ReportEvidence = lambda found: None,
         wait_for_quiet: Callable[[], Awaitable[None]] | None = None,
-    ) -> ProposalTestEvidence:
+    ) -> ProposalEvidenceByHunk:
         """Run tests without each hunk of a pending proposal. A cancellation leaves no process running.
 
         Outcomes for the same content are cached, so a second call continues where the first one reached its time
@@ -195,7 +195,7 @@ class HunkTestEvidenceCollector:
 
     async def load_current_evidence(
         self, proposal_id: str, chosen: Collection[str] | None
-    ) -> ProposalTestEvidence | None:
+    ) -> ProposalEvidenceByHunk | None:
         """Return the stored evidence, if it matches exactly the content that an approval of these hunks would leave
         now.
 
@@ -213,7 +213,7 @@ class HunkTestEvidenceCollector:
         is_same = found.chosen == choice.hunks | choice.paths and await self.is_current(found)
         return found if is_same else None
 
-    async def is_current(self, evidence: ProposalTestEvidence) -> bool:
+    async def is_current(self, evidence: ProposalEvidenceByHunk) -> bool:
         """Return whether an approval of the same hunks would leave the content that was tested.
 
         Raises:
@@ -238,7 +238,7 @@ class HunkTestEvidenceCollector:
         choice = make_decision_scope(proposal, chosen)
         diffs = self._service.file_diffs(proposal_id)
         plan = plan_ablation(diffs, choice.hunks)
-        found = ProposalTestEvidence(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
+        found = ProposalEvidenceByHunk(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
         search = _EvidenceSearch(proposal, check, diffs, choice.hunks, choice.paths, plan, seconds, tell, found)
         texts = {diff.change.path: None if diff.change.result is None else "\n".join(diff.new) for diff in diffs}
         texts |= {diff.change.old_path: None for diff in diffs if diff.change.old_path}
@@ -438,8 +438,8 @@ class HunkTestEvidenceCollector:
                 self._cached_outcomes.popitem(last=False)
         return outcome
 
-    async def _read_tree(self, tree: PendingFiles) -> WorkspaceTree:
-        return (await self._checks.read_trees(FilesBeforeAndAfter(tree, {}, (), ()))).after
+    async def _read_tree(self, tree: PendingFiles) -> WorkspaceTreeId:
+        return (await self._checks.read_trees(FilesToCheckBeforeAndAfter(tree, {}, (), ()))).after
 
 
 def _lines_on_disk(hunk: Hunk) -> range:
@@ -471,4 +471,4 @@ def _test_command(check: CheckTable, selection: TestSelection, root: Path, most:
     options = f"{shlex.quote(f'--junitxml={root / PYTEST_REPORT_PATH}')} -o junit_family=xunit1"
     options += f" --continue-on-collection-errors --maxfail={most}"
     ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'
-    return f"{ask}\n{check.run.replace(TESTS, quote_names(names))}"
+    return f"{ask}\n{check.run.replace(TESTS, quote_names_for_shell(names))}"

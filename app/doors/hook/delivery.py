@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from app.doors.agent_decisions import read_decision_report, read_decision_status, wait_for_decision
-from app.doors.hook.hook_messages import HookAnswer, deny_call_beside_reported_decision
+from app.doors.hook.hook_messages import HookCallAnswer, deny_call_beside_reported_decision
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError, UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.unfinished_work import stage_edits_from_hooks
+from app.runtime.unfinished_work import stage_hook_edits_and_list_failures
 from app.storage.captured_edit_store import CapturedAgentTurn
 from app.storage.process_coordination import DecisionReportClaim
 
@@ -22,7 +22,7 @@ _WRITTEN_MESSAGE = "Approved edits are on disk: signoff wrote them, so do not re
 _CONTINUE_MESSAGE = "Read the files as they are now, and continue as the user's decision says."
 
 
-def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookAnswer:
+def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookCallAnswer:
     """Return an answer that tells the agent the decisions that were not reported yet, as with a new prompt."""
     with _open_and_close_workspace(root) as runtime:
         parts = [(turn.proposal, *read_decision_report(runtime, turn.proposal, turn.reported)) for turn in turns]
@@ -30,12 +30,12 @@ def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAg
     # Without a decision only stale proposals are reported, which the report says what to do about.
     words = "\n\n".join([text for _, text, _ in parts] + [advice] * any(number for _, _, number in parts))
     reported = tuple((name, number) for name, _, number in parts)
-    return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}", reported=reported)
+    return HookCallAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}", reported=reported)
 
 
 def add_decisions_to_call_answer(
-    root: Path, turns: Sequence[CapturedAgentTurn], answer: HookAnswer, *, text_only_in_denial: bool
-) -> HookAnswer:
+    root: Path, turns: Sequence[CapturedAgentTurn], answer: HookCallAnswer, *, text_only_in_denial: bool
+) -> HookCallAnswer:
     """Add unreported decisions to the answer to a call; deny the call if the agent should read them first.
 
     Args:
@@ -54,19 +54,21 @@ def add_decisions_to_call_answer(
 
 
 def answer_call_with_decision_or_refusal(
-    root: Path, turn: CapturedAgentTurn, refusal: HookAnswer, claim: DecisionReportClaim
-) -> HookAnswer:
+    root: Path, turn: CapturedAgentTurn, refusal: HookCallAnswer, claim: DecisionReportClaim
+) -> HookCallAnswer:
     """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
     with _open_and_close_workspace(root) as runtime:
         return _wait_for_decision_report(runtime, turn.proposal, turn.reported, refusal, 0.0, claim)
 
 
 def stage_edits_and_wait_for_decision(
-    root: Path, fallback: HookAnswer, until: float, claim: DecisionReportClaim
-) -> HookAnswer:
+    root: Path, fallback: HookCallAnswer, until: float, claim: DecisionReportClaim
+) -> HookCallAnswer:
     """Stage captured edits and return the decision that comes until `until` (monotonic time); else `fallback`."""
     with _open_and_close_workspace(root) as runtime:
-        if refused := [line for line in stage_edits_from_hooks(runtime) if line.startswith(f"{fallback.proposal},")]:
+        if refused := [
+            line for line in stage_hook_edits_and_list_failures(runtime) if line.startswith(f"{fallback.proposal},")
+        ]:
             return fallback._replace(words=refused[0])
         return _wait_for_decision_report(runtime, fallback.proposal, 0, fallback, until, claim)
 
@@ -74,7 +76,7 @@ def stage_edits_and_wait_for_decision(
 def set_summary_from_last_message(root: Path, proposal: str, message: str) -> None:
     """Make the agent's last message the summary of its turn's proposal, if that was not decided yet."""
     with _open_and_close_workspace(root) as runtime:
-        stage_edits_from_hooks(runtime)
+        stage_hook_edits_and_list_failures(runtime)
         with suppress(ProposalError):
             runtime.service.set_summary(proposal, message)
 
@@ -83,10 +85,10 @@ def _wait_for_decision_report(
     runtime: OpenWorkspace,
     proposal: str,
     reported: int,
-    answer: HookAnswer,
+    answer: HookCallAnswer,
     until: float,
     claim: DecisionReportClaim,
-) -> HookAnswer:
+) -> HookCallAnswer:
     """Return the report of a decision, unless another call has it; `answer` if there is none until `until`."""
     try:
         now = read_decision_status(runtime, proposal, reported)
@@ -105,7 +107,7 @@ def _wait_for_decision_report(
     # After a plain denial the agent waits for the user, as signoff's own model does.
     plain_no = now.state == ProposalState.DENIED and not now.has_feedback
     words = words if plain_no else f"{words}\n\n{_continue_advice(runtime, [proposal])}"
-    return HookAnswer("deny", words, ends_turn=plain_no, proposal=proposal, reported=((proposal, number),))
+    return HookCallAnswer("deny", words, ends_turn=plain_no, proposal=proposal, reported=((proposal, number),))
 
 
 def _continue_advice(runtime: OpenWorkspace, proposals: Sequence[str]) -> str:

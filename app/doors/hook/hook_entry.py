@@ -33,8 +33,8 @@ from app.doors.hook.hook_messages import (
     BEFORE_PROMPT_EVENTS,
     EMPTY_ANSWER,
     SESSION_START_EVENTS,
-    HookAnswer,
     HookCall,
+    HookCallAnswer,
     parse_call,
     render_answer,
 )
@@ -96,7 +96,7 @@ class HookTerminated(BaseException):
 
 
 def run_hook(arguments: Sequence[str], channel: HookAnswerChannel) -> int:
-    """Answer one call and return the exit code; never raises."""
+    """Answer one hook call of an agent and return the exit code; never raises."""
     gc.set_threshold(_COLLECTION_THRESHOLD)
     text = b""
     beside_calls = False
@@ -188,8 +188,8 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ho
 
 
 def _add_decision(
-    door: HookContext, call: HookCall, answer: HookAnswer, until: float, claim: DecisionReportClaim
-) -> HookAnswer:
+    door: HookContext, call: HookCall, answer: HookCallAnswer, until: float, claim: DecisionReportClaim
+) -> HookCallAnswer:
     """Return the answer, or a decision of the user that was not reported yet or is made during the wait.
 
     Args:
@@ -343,7 +343,7 @@ def _is_signoff(word: str) -> bool:
 _MAX_NAMED_FILES = 5
 
 
-def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookAnswer:
+def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookCallAnswer:
     """Stage the edit of a call, or decide about another call; return the answer to it."""
     if call.event in BEFORE_PROMPT_EVENTS:
         context.captured.reopen_turns_without_prompt_id(call.agent, call.session)
@@ -406,7 +406,7 @@ def _stage_edits(
     staging: CapturedAgentTurn,
     edited: Sequence[CapturedFileEdit],
     before: Sequence[CapturedFileEdit],
-) -> HookAnswer:
+) -> HookCallAnswer:
     """Store the edits of a call, on top of the turn's earlier ones, and return the answer."""
     name = staging.proposal
     turn_files = {file.path: file for file in (*before, *edited)}
@@ -421,13 +421,13 @@ def _stage_edits(
     except EditAlreadyPending as pending:
         return hook_messages.edit_already_pending_answer(pending.proposal)
     except TooManyUnreadLinesToStage as full:
-        return hook_messages.reading_limit_answer(str(full))
+        return hook_messages.too_many_unread_lines_answer(str(full))
     if not name:
         return stage_edit_or_answer_call(door, call)
     return hook_messages.edit_staged_answer(name, join_first([file.path for file in edited], _MAX_NAMED_FILES))
 
 
-def _answer_other_call(door: HookContext, call: HookCall) -> HookAnswer:
+def _answer_other_call(door: HookContext, call: HookCall) -> HookCallAnswer:
     """Return the answer to a call that is not an edit of the hook's agent."""
     agent = find_agent(call.agent)
     if call.tool in agent.shells:
@@ -440,21 +440,21 @@ def _answer_other_call(door: HookContext, call: HookCall) -> HookAnswer:
     )
 
 
-def _answer_shell_command(door: HookContext, call: HookCall) -> HookAnswer:
+def _answer_shell_command(door: HookContext, call: HookCall) -> HookCallAnswer:
     given = call.arguments.get("command") or call.arguments.get("cmd") or ""
     line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
     if "*** Begin Patch" in line and any(name in line for name in _CODEX_PATCH_COMMANDS):
         # The hook does not see what a shell writes, but it sees the edits of the tool apply_patch.
         return hook_messages.edit_not_staged_answer("call apply_patch as a tool, not through the shell.")
     if door.options.decisions == "deny" and contains_signoff_decision_command(line):
-        return HookAnswer(
+        return HookCallAnswer(
             "deny",
             "Refused, and nothing of this command was run: it decides in signoff, or stages there, which is the "
             "user's. Tell the user what you would decide, and why. If the command only has such words in it, ask the "
             "user to run it.",
         )
     if door.options.decisions == "deny" and call.agent == "codex" and starts_interactive_shell(line):
-        return HookAnswer(
+        return HookCallAnswer(
             "deny",
             "Refused, and nothing of this command was run: it starts a shell that takes commands from its input, and "
             "signoff can't see what is written there. Run each command by itself.",
@@ -464,4 +464,4 @@ def _answer_shell_command(door: HookContext, call: HookCall) -> HookAnswer:
         return EMPTY_ANSWER
     if call.agent != "claude":
         verdict = "deny"
-    return HookAnswer(verdict, "signoff does not let this agent run commands here; ask the user to run it.")
+    return HookCallAnswer(verdict, "signoff does not let this agent run commands here; ask the user to run it.")

@@ -127,7 +127,7 @@ def _short_text(data: Mapping[str, Any], key: str) -> str:
     return value[:_MAX_NAME_CHARACTERS] if isinstance(value, str) else ""
 
 
-class HookAnswer(NamedTuple):
+class HookCallAnswer(NamedTuple):
     """The hook's answer to a call: deny, ask the user, tell the agent something, or none; with its words."""
 
     verdict: str
@@ -143,10 +143,10 @@ class HookAnswer(NamedTuple):
     """For each reported proposal, the number of the last decision in the answer."""
 
 
-EMPTY_ANSWER = HookAnswer("none")
+EMPTY_ANSWER = HookCallAnswer("none")
 
 
-def edit_staged_answer(proposal: str, paths: str) -> HookAnswer:
+def edit_staged_answer(proposal: str, paths: str) -> HookCallAnswer:
     """Return the answer to an edit that was staged."""
     words = (
         f"{proposal} is staged in signoff and awaits the user's decision: {paths}. It is not an error, and nothing "
@@ -154,43 +154,43 @@ def edit_staged_answer(proposal: str, paths: str) -> HookAnswer:
         f"a few sentences what {proposal} does and what to look at. Don't call tools, and don't make the change in "
         "another way: every call is refused until the user has decided or writes to you."
     )
-    return HookAnswer("deny", words, proposal=proposal)
+    return HookCallAnswer("deny", words, proposal=proposal)
 
 
-def deny_call_after_staged_edit(proposal: str, *, ends_turn: bool) -> HookAnswer:
+def deny_call_after_staged_edit(proposal: str, *, ends_turn: bool) -> HookCallAnswer:
     """Return the denial of a call that follows a staged edit in the same turn."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
         "decision. Nothing of it is written. End your turn now; don't call tools."
     )
-    return HookAnswer("deny", words, ends_turn, proposal)
+    return HookCallAnswer("deny", words, ends_turn, proposal)
 
 
-def deny_call_beside_reported_decision(proposals: Sequence[str]) -> HookAnswer:
+def deny_call_beside_reported_decision(proposals: Sequence[str]) -> HookCallAnswer:
     """Return the denial of a call that was made at the same time as the one whose answer has the decision."""
     words = (
         f"Refused, and nothing of this call was done: the user has decided on {join_with_and(proposals)}, and the "
         "answer to another of the calls that you made at the same time says how. Read it first; make this call again "
         "if it fits."
     )
-    return HookAnswer("deny", words)
+    return HookCallAnswer("deny", words)
 
 
-def reading_limit_answer(why: str) -> HookAnswer:
+def too_many_unread_lines_answer(why: str) -> HookCallAnswer:
     """Return the answer to an edit that exceeds the user's reading budget."""
     words = (
         f"Refused, and nothing of this call was staged or written. {why} Don't make the change in another way: end "
         "your turn and say in a few sentences what you would change next, or try again once the user has read."
     )
-    return HookAnswer("deny", words, True, unread=True)
+    return HookCallAnswer("deny", words, True, unread=True)
 
 
-def edit_not_staged_answer(why: str) -> HookAnswer:
+def edit_not_staged_answer(why: str) -> HookCallAnswer:
     """Return the answer to an edit that could not be staged; the agent may try it again."""
-    return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
+    return HookCallAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
-def edit_already_pending_answer(proposal: str) -> HookAnswer:
+def edit_already_pending_answer(proposal: str) -> HookCallAnswer:
     """Return the answer to an edit that another proposal makes already."""
     return edit_not_staged_answer(
         f"{proposal} makes this edit already and awaits the user's decision. "
@@ -198,17 +198,17 @@ def edit_already_pending_answer(proposal: str) -> HookAnswer:
     )
 
 
-def refuse_tool_of_other_agent(tool: str, hook_agent: str, tool_owner_title: str, tool_owner: str) -> HookAnswer:
+def refuse_tool_of_other_agent(tool: str, hook_agent: str, tool_owner_title: str, tool_owner: str) -> HookCallAnswer:
     """Return the answer to a call of a tool that only another agent than the hook's has."""
     words = (
         f"Refused, and nothing of this call was done: signoff's hook for {hook_agent} was called, "
         f"which has no {tool}; {tool_owner_title} writes with a tool of that name. "
         f"Ask the user to run `signoff doors install {tool_owner}`."
     )
-    return HookAnswer("deny", words)
+    return HookCallAnswer("deny", words)
 
 
-def render_answer(call: HookCall, answer: HookAnswer) -> str:
+def render_answer(call: HookCall, answer: HookCallAnswer) -> str:
     """Return the text for standard output: JSON in the agent's form, or an empty text."""
     agent = find_agent(call.agent)
     match answer.verdict:

@@ -19,7 +19,7 @@ from app.doors.hook.hook_messages import (
     HookCall,
 )
 from app.doors.hook.transcripts import find_claude_attachments
-from app.storage.captured_edit_store import CapturedAgentInput
+from app.storage.captured_edit_store import CapturedReadOrPrompt
 from app.text.line_hash import pack_nonblank_line_hashes
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
@@ -39,13 +39,13 @@ _SEARCH_RESULT_LINE = re.compile(r"(?:(.+?)[:-])??(?:L)?(\d+)(?:[:-] ?(.*))?")
 """A line of a search result: `a.py:12:text`, a context line `a.py-13-text`, a count `a.py:2`, or `L12: text`."""
 
 
-def reads_of_call(workspace: Workspace, call: HookCall) -> list[CapturedAgentInput]:
+def reads_of_call(workspace: Workspace, call: HookCall) -> list[CapturedReadOrPrompt]:
     """Return the reads that a call of the hook shows; none for an agent whose reads are not recorded."""
     agent = find_agent(call.agent)
     if not agent.reads:
         return []
     if call.event in SESSION_START_EVENTS:
-        return [CapturedAgentInput("start")] if call.source in ("startup", "clear") else []
+        return [CapturedReadOrPrompt("start")] if call.source in ("startup", "clear") else []
     if call.event in BEFORE_PROMPT_EVENTS:
         return list(_prompt_reads(call.prompt_text))
     if call.event in AFTER_TOOL_EVENTS:
@@ -61,27 +61,27 @@ def reads_of_call(workspace: Workspace, call: HookCall) -> list[CapturedAgentInp
     return [_unseen_read(f"it has called {call.tool}, and what that shows is not seen.")]
 
 
-def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[CapturedAgentInput]:
+def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[CapturedReadOrPrompt]:
     """Return a read note for each of these files that Claude Code has attached to the conversation."""
     if call.agent != "claude":
         return []
-    return [CapturedAgentInput("attached", path) for path in find_claude_attachments(call.transcript, list(paths))]
+    return [CapturedReadOrPrompt("attached", path) for path in find_claude_attachments(call.transcript, list(paths))]
 
 
-def _unseen_read(words: str) -> CapturedAgentInput:
-    return CapturedAgentInput("unseen", words=words)
+def _unseen_read(words: str) -> CapturedReadOrPrompt:
+    return CapturedReadOrPrompt("unseen", words=words)
 
 
-def _prompt_reads(text: str) -> Iterator[CapturedAgentInput]:
+def _prompt_reads(text: str) -> Iterator[CapturedReadOrPrompt]:
     kept = text[:_MAX_PROMPT_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
-    yield CapturedAgentInput("prompt", words=kept)
+    yield CapturedReadOrPrompt("prompt", words=kept)
     if len(text) > _MAX_PROMPT_CHARACTERS:
         yield _unseen_read("a prompt was too long to be kept.")
     if text.startswith(("/", "!")):
         yield _unseen_read("a command of yours may have shown it files.")
 
 
-def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[CapturedAgentInput]:
+def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[CapturedReadOrPrompt]:
     named = call.arguments.get("file_path")
     if not isinstance(named, str) or not named:
         yield _unseen_read(f"signoff does not understand this call of {call.tool}.")
@@ -95,10 +95,10 @@ def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[CapturedAgentI
     shown = lines[first - 1 : last]
     words = f"{len(lines)} lines" if len(shown) == len(lines) else f"lines {first}-{last} of {len(lines)}"
     hashes = pack_nonblank_line_hashes(shown) if sum(map(len, shown)) <= _MAX_READ_CHARACTERS else b""
-    yield CapturedAgentInput("read", path, words, sha256(data).hexdigest(), hashes)
+    yield CapturedReadOrPrompt("read", path, words, sha256(data).hexdigest(), hashes)
 
 
-def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[CapturedAgentInput]:
+def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[CapturedReadOrPrompt]:
     given = call.arguments.get("path") or call.arguments.get("dir_path") or ""
     searched = str(given) if str(given).startswith("/") else f"{call.folder}/{given}".rstrip("/")
     found = _matches_in_result(call.result, searched)
@@ -113,7 +113,7 @@ def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[CapturedAgen
             return
         for folder in (searched, call.folder):
             if file := _read_recordable_file(workspace, folder, named):
-                yield CapturedAgentInput(
+                yield CapturedReadOrPrompt(
                     "found", file[0], name, sha256(file[1]).hexdigest(), pack_nonblank_line_hashes(lines)
                 )
                 break

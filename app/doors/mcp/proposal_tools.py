@@ -47,7 +47,7 @@ from app.storage.process_coordination import DecisionReportClaim
 from app.text.quantities import format_count
 from app.tools.base.contract import ToolError, escape_surrogates, repair_and_validate_arguments
 from app.tools.base.targets import (
-    find_secrets_among,
+    find_secret_files,
     make_staged_result_json,
     normalize_workspace_path,
     refusals_as_tool_errors,
@@ -264,7 +264,7 @@ def _explain_refusals(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iter
         if not isinstance(error.__cause__, EditRefused):
             raise
         fresh = runtime.service.new_draft("")
-        if secrets := find_secrets_among(runtime.workspace, fresh, paths):
+        if secrets := find_secret_files(runtime.workspace, fresh, paths):
             path, reason = secrets[0]
             raise ToolError(
                 f"Nothing was staged: the change does not fit {path}. It looks like a secret ({reason}), so nothing "

@@ -38,7 +38,7 @@ def make_correction(name: str, profile: EndpointProfile, notice: str, **changes:
 
 
 def make_correction_rule(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
-    """Return a rule that changes these fields of a profile if the server's message matches `pattern`."""
+    """Return a rule that makes `changes` to a profile if the server's message matches `pattern`."""
 
     def rule(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
         if pattern.search(failure.text):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from app.llm.failures.request_errors import Failure
-from app.llm.values.endpoint import EndpointProfile, is_local
+from app.llm.values.endpoint import EndpointProfile, is_loopback_url
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def find_server_kind(base_url: str, model: str) -> str:
             return kind
     if model.startswith(("bedrock/", "anthropic.claude", "us.anthropic.", "eu.anthropic.")):
         return "bedrock"
-    if is_local(base_url) and port in _LOCAL_PORTS:
+    if is_loopback_url(base_url) and port in _LOCAL_PORTS:
         return _LOCAL_PORTS[port]
     return "ollama" if port == 11434 else "unknown"
 

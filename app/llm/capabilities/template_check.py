@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from app.copies import replace
-from app.llm.failures.failures import FailureDescriber, parse_json_or_text
+from app.llm.failures.failures import ErrorToFailureTranslator, parse_json_or_text
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire import mapping_or_empty
@@ -99,7 +99,7 @@ class _PlacementSearch:
         self._endpoint = endpoint
         self._build = build
         self._send = send
-        self._describer = FailureDescriber(endpoint)
+        self._translator = ErrorToFailureTranslator(endpoint)
 
     async def find_placement(
         self, server: str, render: "_Renderer", given: EndpointProfile
@@ -125,7 +125,7 @@ class _PlacementSearch:
             if refusal is None:
                 return profile if payload is None else None
             assert payload is not None
-            failure = self._describer.describe_response(refusal.status, {}, refusal.text)
+            failure = self._translator.describe_response(refusal.status, {}, refusal.text)
             found = find_correction(profile, failure, payload, tried)
             if found is None or any(
                 value != getattr(profile, field) for field, value in found.profile if field not in _CHANGEABLE_FIELDS

@@ -164,7 +164,7 @@ def format_time_with_date_if_not_today(moment: datetime) -> str:
     return f"{moment:%H:%M}" if moment.date() == datetime.now().date() else f"{moment:%H:%M on %d %B}"
 
 
-class FailureDescriber:
+class ErrorToFailureTranslator:
     """Turns error responses and exceptions of one endpoint into a `Failure`, without its key or other secrets."""
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -28,7 +28,7 @@ _PRIVATE_SUFFIXES = (".local", ".lan", ".internal", ".home.arpa", ".localdomain"
 
 @dataclass(frozen=True, slots=True)
 class BaseUrlWithSecrets:
-    """A parsed base URL."""
+    """A base URL without its secrets, and the secrets that were taken out of it."""
 
     url: str
     """The URL without secrets."""
@@ -84,7 +84,7 @@ def host_and_port(base_url: str) -> str:
         return ""
 
 
-def is_local(base_url: str) -> bool:
+def is_loopback_url(base_url: str) -> bool:
     """Return whether the address is on this machine."""
     try:
         host = urlsplit(base_url).hostname or ""
@@ -104,7 +104,7 @@ def is_private(base_url: str) -> bool:
     Private are names without a dot (such as those of containers), names with the suffixes of home and company
     networks (RFC 6762, RFC 8375, ICANN's `.internal`), and IP addresses that are not global.
     """
-    if is_local(base_url):
+    if is_loopback_url(base_url):
         return True
     try:
         host = (urlsplit(base_url).hostname or "").rstrip(".")
@@ -122,7 +122,7 @@ def find_environment_proxy(base_url: str) -> str:
 
     parts, named = urlsplit(base_url), getproxies()
     proxy = named.get(parts.scheme) or named.get("all") or ""
-    if not proxy or is_local(base_url) or proxy_bypass(parts.hostname or ""):
+    if not proxy or is_loopback_url(base_url) or proxy_bypass(parts.hostname or ""):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 

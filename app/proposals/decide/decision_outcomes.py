@@ -21,7 +21,7 @@ from app.proposals.text.hunks import (
     split_document_lines,
 )
 from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome
-from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, HunkState, Proposal
+from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ReopenableHunkDenial
 from app.proposals.values.pending_paths import abbreviate_proposal_ids, has_undecided_part
 from app.proposals.values.proposal_errors import DependsOnPendingProposal, UnknownHunk
 from app.sandbox.captured_changes import PathChange
@@ -246,10 +246,12 @@ def version_after_approval(contents: ContentStore, change: FileChange, choice: D
 
 def _make_denied_hunks(
     proposal: Proposal, change: FileChange, result: FileVersion | None, choice: DecisionScope
-) -> DeniedHunks:
+) -> ReopenableHunkDenial:
     """Return the data to make the denied hunks pending again later; `result` is the version without them."""
     hunks = tuple(hunk.id for hunk in change.pending_hunks if hunk.id in choice.hunks)
-    return DeniedHunks(decision=proposal.next_decision_number, hunks=hunks, before=change.result, after=result)
+    return ReopenableHunkDenial(
+        decision=proposal.next_decision_number, hunks=hunks, before=change.result, after=result
+    )
 
 
 def apply_hunks(contents: ContentStore, change: FileChange, chosen: Collection[str]) -> FileVersion | None:

@@ -30,7 +30,7 @@ from app.proposals.values.models import (
     FileVersion,
     Hunk,
     HunkState,
-    OnDiskDecision,
+    OnDiskChangeDecision,
     Proposal,
     ProposalState,
     with_state,
@@ -294,8 +294,8 @@ def reopen_decision(contents: ContentStore, proposal: Proposal, decision_number:
 
 def _new_decision(
     proposal: Proposal, change: FileChange, choice: DecisionScope, base_after: FileVersion | None
-) -> OnDiskDecision:
-    return OnDiskDecision(
+) -> OnDiskChangeDecision:
+    return OnDiskChangeDecision(
         decision=proposal.next_decision_number,
         hunks=tuple(hunk.id for hunk in change.pending_hunks if hunk.id in choice.hunks),
         old_path=change.old_path,

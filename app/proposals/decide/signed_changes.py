@@ -172,7 +172,7 @@ class _DecidedFileVersions(Struct, frozen=True):
     """Whether it is an approval in force; any other only shows which contents the file had."""
 
 
-class ChangesToStage(Struct, frozen=True):
+class ChangesAndExcludedHunks(Struct, frozen=True):
     """Changes without the hunks that were approved or are pending already, and these hunks."""
 
     changes: tuple[PathChange, ...]
@@ -182,7 +182,7 @@ class ChangesToStage(Struct, frozen=True):
 
 def exclude_approved_or_pending_hunks(
     store: RecordingStore, contents: ContentStore, changes: Sequence[PathChange], overlay: Overlay | None = None
-) -> ChangesToStage:
+) -> ChangesAndExcludedHunks:
     """Return the changes without the hunks that were approved before or are pending in other proposals.
 
     Args:
@@ -196,13 +196,13 @@ def exclude_approved_or_pending_hunks(
     if overlay is not None:
         remaining = tuple(change for change in unsigned.changes if not _is_in_workspace(change, overlay))
         left_out = (*unsigned.left_out, *_hunks_in_workspace(changes, overlay))
-        return ChangesToStage(remaining or unsigned.changes, left_out)
+        return ChangesAndExcludedHunks(remaining or unsigned.changes, left_out)
     paths = {change.path for change in unsigned.changes}
     others = [
         other for other in store.pending_on_paths(paths) if other.on_disk and not is_pending_within(other, paths)
     ]
     not_pending = _exclude_steps("waiting", unsigned.changes, _pending_steps(contents, others))
-    return ChangesToStage(not_pending.changes, (*unsigned.left_out, *not_pending.left_out))
+    return ChangesAndExcludedHunks(not_pending.changes, (*unsigned.left_out, *not_pending.left_out))
 
 
 def explain_nothing_to_stage(excluded_hunks: Iterable[ExcludedHunks]) -> str:
@@ -258,7 +258,7 @@ def _exclude_steps(
     changes: Sequence[PathChange],
     steps: Mapping[str, Sequence[_DecidedFileVersions]],
     overlay: Overlay | None = None,
-) -> ChangesToStage:
+) -> ChangesAndExcludedHunks:
     """Return the changes without those of the steps; hunks that `overlay` already has are not counted."""
     remaining: list[PathChange] = []
     signer_ids: set[str] = set()
@@ -276,7 +276,7 @@ def _exclude_steps(
         if before != change.after:
             remaining.append(PathChange(change.path, before, change.after))
     by_number = sorted(signer_ids, key=lambda name: int(name[1:]))
-    return ChangesToStage(
+    return ChangesAndExcludedHunks(
         tuple(remaining), (ExcludedHunks(hunks=count, why=why, proposals=tuple(by_number)),) if count else ()
     )
 

@@ -19,7 +19,7 @@ from app.proposals.decide.reopening import (
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.apply import describe_os_error
-from app.proposals.journal.journal import PathTransition, effective_records, undone_records
+from app.proposals.journal.journal import PathTransition, effective_records, records_reverted_by_last_undo
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.stack.stacking import proposal_paths
@@ -201,7 +201,7 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
         NothingToUndo: it is not undone.
         UndoConflict: a file has changed in the same places, or is not where it should be.
     """
-    records = undone_records(proposals.store.journal_records(proposal=proposal.id))
+    records = records_reverted_by_last_undo(proposals.store.journal_records(proposal=proposal.id))
     if proposal.state is not ProposalState.UNDONE or not records:
         raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to redo.")
     _, transitions = _simulate(proposals, proposal, _redo_steps(records), "redone")

@@ -14,13 +14,13 @@ from app.proposals.stack.draft import Draft
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.models import FileChange, Proposal
-from app.proposals.values.pending_paths import PendingPaths, has_undecided_part, parent_folders
+from app.proposals.values.pending_paths import PendingChangesByPath, has_undecided_part, parent_folders
 from app.proposals.values.proposal_errors import DependsOnPendingProposal
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink, PendingFiles
 
 
-class CheckedHunkLineRange(NamedTuple):
+class HunkRangeInCheckedFile(NamedTuple):
     """The id of a hunk, and the range of its new lines in the checked file, which excluded hunks shift."""
 
     id: str
@@ -29,7 +29,7 @@ class CheckedHunkLineRange(NamedTuple):
     length: int
 
 
-class FilesBeforeAndAfter(Struct, frozen=True):
+class FilesToCheckBeforeAndAfter(Struct, frozen=True):
     """The files of the workspace that checks compare: with a proposal or a part of it, and without it."""
 
     after: PendingFiles
@@ -38,7 +38,7 @@ class FilesBeforeAndAfter(Struct, frozen=True):
     """Paths of the proposal's files that exist after it."""
     old_files: tuple[str, ...]
     """Paths of the proposal's files that exist before it."""
-    hunks: Mapping[str, tuple[CheckedHunkLineRange, ...]] = field(default_factory=dict)
+    hunks: Mapping[str, tuple[HunkRangeInCheckedFile, ...]] = field(default_factory=dict)
     """The chosen hunks by path, for files whose content is exactly what the diff shows."""
 
 
@@ -48,7 +48,7 @@ def proposal_versions_to_check(
     filesystem: PosixFilesystem,
     proposal: Proposal,
     hunks: Collection[str] | None = None,
-) -> FilesBeforeAndAfter:
+) -> FilesToCheckBeforeAndAfter:
     """Return the versions for a pending proposal; if it needs pending proposals below it, both versions include
     these.
 
@@ -84,7 +84,7 @@ def proposal_versions_to_check(
         )
         before = _pending_contents(contents, older)
         after = _pending_contents(contents, [*older, proposal.model_copy(update={"files": files})])
-    return FilesBeforeAndAfter(
+    return FilesToCheckBeforeAndAfter(
         after=after,
         before=before,
         files=tuple(change.path for change in changes if after.get(change.path, change.result) is not None),
@@ -99,12 +99,12 @@ def proposal_versions_to_check(
     )
 
 
-def _chosen_line_ranges(change: FileChange, chosen: Collection[str]) -> tuple[CheckedHunkLineRange, ...]:
+def _chosen_line_ranges(change: FileChange, chosen: Collection[str]) -> tuple[HunkRangeInCheckedFile, ...]:
     """Return the chosen hunks of a file that contains the base with only these applied."""
     ranges, shift = [], 0
     for hunk in change.pending_hunks:
         if hunk.id in chosen and has_changed_lines(hunk):
-            ranges.append(CheckedHunkLineRange(hunk.id, hunk.old_start + shift, hunk.new_count))
+            ranges.append(HunkRangeInCheckedFile(hunk.id, hunk.old_start + shift, hunk.new_count))
             shift += hunk.new_count - hunk.old_count
     return tuple(ranges)
 
@@ -140,13 +140,13 @@ def overlay_with_hunks(
     return overlay
 
 
-def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -> FilesBeforeAndAfter:
+def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -> FilesToCheckBeforeAndAfter:
     """Return the versions for changes already on disk: the disk itself with them, their bases without."""
     before: dict[str, FileOrLink | None] = {change.path: None for change in changes}
     for change in changes:
         if change.base is not None:
             before[change.old_path or change.path] = contents.load_file(change.base)
-    return FilesBeforeAndAfter(
+    return FilesToCheckBeforeAndAfter(
         after={},
         before=before,
         files=tuple(change.path for change in changes if change.result is not None),
@@ -154,12 +154,12 @@ def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -
     )
 
 
-def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft: Draft) -> FilesBeforeAndAfter:
+def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft: Draft) -> FilesToCheckBeforeAndAfter:
     """Return the workspace's files with and without a draft's edits, for checks. Raises MissingContent."""
     draft_files = {path: file for path, file in draft.changed_paths.items() if file.has_changes}
     before = _pending_contents(contents, _older_pending_proposals(store, draft_files.keys(), sys.maxsize))
     edits = {path: file.content for path, file in draft_files.items()}
-    return FilesBeforeAndAfter(
+    return FilesToCheckBeforeAndAfter(
         after={**before, **edits},
         before=before,
         files=tuple(path for path, file in draft_files.items() if file.data is not None),
@@ -186,7 +186,7 @@ def _older_pending_proposals(store: ProposalStore, paths: Collection[str], numbe
 
 
 def _pending_contents(contents: ContentStore, proposals: Collection[Proposal]) -> dict[str, FileOrLink | None]:
-    pending = PendingPaths()
+    pending = PendingChangesByPath()
     for proposal in proposals:
         pending.add_proposal(proposal)
     return read_pending_files(contents, pending.loaded_paths())

@@ -10,9 +10,9 @@ from app.proposals.text.hunks import (
     HunksWithLineCounts,
     apply_hunks_to_lines,
     compare_contents,
-    mark_hunks_decided,
     set_state_of_pending_hunks,
     split_document_lines,
+    update_hunk_positions_after_decision,
 )
 from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import EditMatch, FileChange, FileOperation, FileVersion, Hunk, HunkState
@@ -99,7 +99,7 @@ def decide_hunks(
         change: Has the base or the result after the decision, and the hunks from before it.
         next_number: Number of the next new hunk.
     """
-    hunks = mark_hunks_decided(change.hunks, chosen, state)
+    hunks = update_hunk_positions_after_decision(change.hunks, chosen, state)
     pending = [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
     base, result = split_document_lines(contents.get(change.base)), split_document_lines(contents.get(change.result))
     if apply_hunks_to_lines(base, result, pending, {hunk.id for hunk in pending}) != list(result):

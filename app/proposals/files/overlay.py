@@ -13,7 +13,7 @@ from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, list_fi
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.models import FileVersion
-from app.proposals.values.pending_paths import PendingPath, PendingPaths, parent_folders
+from app.proposals.values.pending_paths import PendingChangesByPath, PendingPath, parent_folders
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink
@@ -199,7 +199,7 @@ class Overlay(Struct):
 
     filesystem: ReadableDisk
     contents: ContentStore
-    pending: PendingPaths = field(default_factory=PendingPaths)
+    pending: PendingChangesByPath = field(default_factory=PendingChangesByPath)
     listings: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """The names in folders on disk by their folded form, for the folders that were listed."""
     _disk: dict[str, DiskFile | None] = field(default_factory=dict)

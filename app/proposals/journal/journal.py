@@ -128,7 +128,7 @@ def effective_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     return effective
 
 
-def undone_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
+def records_reverted_by_last_undo(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     """Return the records of a proposal, newest first, that the last undo reverted."""
     done = [record for record in records if record.state == "done"]
     return effective_records(done[1:]) if done and done[0].action == "undo" else []

@@ -33,7 +33,7 @@ from app.proposals.text.line_edits import (
     LineEdit,
     LineEdits,
     diff_kept_and_inserted_lines,
-    make_line_edits,
+    make_edits_between_kept_lines,
 )
 from app.proposals.values.models import EditMatch, MatchLevel
 from app.proposals.values.proposal_errors import (
@@ -154,7 +154,7 @@ def make_replacement_edits(index: LineIndex, place: TextOccurrence, old: str, ne
         and not new_texts[-1]
     ):
         return _add_final_newline(index, place.first, end, new_texts[:-1])
-    return make_line_edits(
+    return make_edits_between_kept_lines(
         document, place.first, end, diff_kept_and_inserted_lines(document, place.first, end, new_texts)
     )
 
@@ -168,7 +168,9 @@ def _add_final_newline(index: LineIndex, start: int, end: int, new_texts: list[s
     parts = diff_kept_and_inserted_lines(document, start, end, new_texts)
     last = parts.pop()
     text = last.text if isinstance(last, InsertedLine) else document.line_texts[last]
-    return make_line_edits(document, start, end, [*parts, InsertedLine(text, document.ending_for_line(end - 1))])
+    return make_edits_between_kept_lines(
+        document, start, end, [*parts, InsertedLine(text, document.ending_for_line(end - 1))]
+    )
 
 
 def _drop_lone_newline(old: str, new: str) -> tuple[str, str]:
@@ -423,7 +425,9 @@ def locate_edit_at_single_place(
             f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
     place = places[0]
-    line_edits = make_line_edits(index.document, place.start, place.end, list_kept_and_inserted_lines(script, place))
+    line_edits = make_edits_between_kept_lines(
+        index.document, place.start, place.end, list_kept_and_inserted_lines(script, place)
+    )
     doubt = describe_whitespace_ambiguity(index, place.start, place.end, line_hint) if place.level.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.level, line=place.start + 1, note=doubt)
     return LocatedEdit(tuple(line_edits), (match,))

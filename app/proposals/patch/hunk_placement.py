@@ -32,7 +32,7 @@ from app.proposals.locate.matching import (
 )
 from app.proposals.patch.parsed_patch import FilePatch, PatchHunk, matches_long_blob_id_prefix
 from app.proposals.text.document import BOM, Document, encode_surrogateescape
-from app.proposals.text.line_edits import LineEdit, LineEdits, make_line_edits
+from app.proposals.text.line_edits import LineEdit, LineEdits, make_edits_between_kept_lines
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import (
     AlreadyApplied,
@@ -414,7 +414,7 @@ class _HunkPlacer:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
             self._placed_hunks.add((place.start, hunk.lines))
             self._add_edits(
-                make_line_edits(
+                make_edits_between_kept_lines(
                     self._index.document, place.start, place.end, list_kept_and_inserted_lines(script, place)
                 )
             )
@@ -530,7 +530,9 @@ class _HunkPlacer:
         )
         floor = self._progress.floor
         self._add_edits(
-            make_line_edits(document, insert_line, insert_line, list_kept_and_inserted_lines(script, start))
+            make_edits_between_kept_lines(
+                document, insert_line, insert_line, list_kept_and_inserted_lines(script, start)
+            )
         )
         if insert_line == line_count:
             self._progress.floor = floor

@@ -152,7 +152,7 @@ def name_shared_by_test_and_code(path: str) -> str:
     return _TEST_AFFIX.sub("", _TEST_AFFIX.sub("", stem)).lower()
 
 
-def find_automation_config(path: str) -> str:
+def find_automation_config_in_path(path: str) -> str:
     """Return the file or folder of automatically run configuration that the path belongs to; empty if none."""
     match = _AUTOMATION_CONFIG.search(path)
     return (match["folder"] or match["name"]) if match else ""

@@ -43,7 +43,7 @@ class FileReadHistory(Struct, frozen=True):
 _NOTHING_READ = FileReadHistory()
 
 
-class ReadHistory(Struct, frozen=True):
+class ModelReadsBeforeEdit(Struct, frozen=True):
     """What the model had seen of the workspace before it wrote an edit."""
 
     request: str = ""
@@ -72,7 +72,7 @@ class ReadHistory(Struct, frozen=True):
 
 
 def find_reasons_from_read_history(
-    file: EditedFile, history: ReadHistory, edited: Collection[str]
+    file: EditedFile, history: ModelReadsBeforeEdit, edited: Collection[str]
 ) -> Iterator[AttentionReason]:
     """Yield reasons for attention from what the model had, or had not, read before it edited a file.
 
@@ -131,7 +131,7 @@ def _is_long(text: str) -> bool:
     return len(_NOT_LETTERS.sub("", text)) >= _MIN_LONG_CHARACTERS
 
 
-def format_read_history(history: ReadHistory, paths: Sequence[str]) -> list[str]:
+def format_read_history(history: ModelReadsBeforeEdit, paths: Sequence[str]) -> list[str]:
     """Return what the model had read before its edit, as lines of text, file by file."""
     lines = [f"You asked: {' '.join(history.request.split())}"] if history.request else []
     lines += [f"What else it read is unknown: {history.unknown}"] if history.unknown else []

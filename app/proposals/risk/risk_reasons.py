@@ -12,7 +12,7 @@ from app.proposals.risk.edited_file import (
     EditedFile,
     LexingBudget,
     PrefilteredPattern,
-    find_automation_config,
+    find_automation_config_in_path,
     is_documentation_file,
     is_generated_file,
     is_test_or_test_data,
@@ -20,7 +20,7 @@ from app.proposals.risk.edited_file import (
     name_shared_by_test_and_code,
     order_for_review,
 )
-from app.proposals.risk.read_reasons import ReadHistory, find_reasons_from_read_history
+from app.proposals.risk.read_reasons import ModelReadsBeforeEdit, find_reasons_from_read_history
 from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import common_prefix_and_suffix
 from app.proposals.values.attention_reason import AttentionReason, ReasonKind
@@ -582,7 +582,7 @@ _SPECIAL_MODE_BITS = 0o7000
 
 
 def add_risk_reasons_and_reading_order(
-    contents: ContentStore, proposal: Proposal, request: str = "", history: ReadHistory | None = None
+    contents: ContentStore, proposal: Proposal, request: str = "", history: ModelReadsBeforeEdit | None = None
 ) -> Proposal:
     """Return the proposal with its risk reasons and reading order; an existing order is kept.
 
@@ -646,7 +646,7 @@ def _find_file_reasons(file: EditedFile, paths: Collection[str]) -> Iterator[Att
         yield AttentionReason(kind=ReasonKind.INEXACT, path=path)
     if permissions := _describe_gained_permissions(change):
         yield AttentionReason(kind=ReasonKind.MODE, path=path, names=(permissions,))
-    if automation := find_automation_config(path) or find_automation_config(change.old_path):
+    if automation := find_automation_config_in_path(path) or find_automation_config_in_path(change.old_path):
         yield AttentionReason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
     if change.op in (FileOperation.CREATE, FileOperation.RENAME) and secret_path_reason(path):
         yield AttentionReason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))

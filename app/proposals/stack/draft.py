@@ -28,7 +28,7 @@ from app.sandbox.captured_changes import FileOrLink, PathChange, WrittenIgnoredP
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
-    from app.proposals.risk.read_reasons import ReadHistory
+    from app.proposals.risk.read_reasons import ModelReadsBeforeEdit
 
 Edited = tuple[bytes, Sequence[EditMatch], str]
 """The edited bytes, how the places were found, and a note about it."""
@@ -175,7 +175,7 @@ class Draft:
         """The author of the edits; a caller that knows more sets it before the draft is staged."""
         self.request = ""
         """The user's request, as far as it is known."""
-        self.read_history: ReadHistory | None = None
+        self.read_history: ModelReadsBeforeEdit | None = None
         """What the model had read before it wrote the edits; None if unknown."""
         self.recipe: CommandRecipe | None = None
         """The command, if the draft has only its changes."""

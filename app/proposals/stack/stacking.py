@@ -8,7 +8,7 @@ from msgspec import Struct
 from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk
 from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.values.models import FileVersion, HunkState, Proposal
-from app.proposals.values.pending_paths import PendingPaths, parent_folders
+from app.proposals.values.pending_paths import PendingChangesByPath, parent_folders
 from app.proposals.values.proposal_store import ProposalStore
 
 
@@ -145,16 +145,16 @@ class StackCache:
         self._save = save
         self._lock = RLock()
         self._change_counter: tuple[int, ...] = ()
-        self._pending = PendingPaths()
+        self._pending = PendingChangesByPath()
         self._stacks: dict[str, ProposalStack] = {}
         """By each of their paths."""
 
-    def pending_paths(self) -> PendingPaths:
+    def pending_paths(self) -> PendingChangesByPath:
         """Return the pending content of each path, by the proposals that are stored now."""
         with self._lock:
             counter = self._store.change_counter()
             if counter != self._change_counter:
-                self._pending = PendingPaths(lambda paths: related_pending_proposals(self._store, paths))
+                self._pending = PendingChangesByPath(lambda paths: related_pending_proposals(self._store, paths))
                 self._stacks = {}
                 self._change_counter = counter
             return self._pending

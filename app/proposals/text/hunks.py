@@ -171,7 +171,9 @@ def set_state_of_pending_hunks(
     )
 
 
-def mark_hunks_decided(hunks: Iterable[Hunk], chosen: Collection[str], state: HunkState) -> tuple[Hunk, ...]:
+def update_hunk_positions_after_decision(
+    hunks: Iterable[Hunk], chosen: Collection[str], state: HunkState
+) -> tuple[Hunk, ...]:
     """Return the hunks after some are decided: those keep only their place (counts 0), the others move to fit.
 
     Applied hunks are part of the base from then on; denied ones are not part of the result.

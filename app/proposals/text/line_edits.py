@@ -91,7 +91,7 @@ def diff_kept_and_inserted_lines(
     return parts
 
 
-def make_line_edits(document: Document, start: int, end: int, parts: Parts) -> list[LineEdit]:
+def make_edits_between_kept_lines(document: Document, start: int, end: int, parts: Parts) -> list[LineEdit]:
     """Return the smallest runs of lines to replace so that `start` to `end` reads as `parts`."""
     edits = []
     at = start

@@ -144,7 +144,7 @@ class ConflictingLines(FrozenModel):
     proposed: tuple[str, ...]
 
 
-class DeniedHunks(FrozenModel):
+class ReopenableHunkDenial(FrozenModel):
     """Hunks of a file that were denied while others were pending, with the data to make them pending again."""
 
     decision: int
@@ -157,7 +157,7 @@ class DeniedHunks(FrozenModel):
     """The result without the hunks; equal to `before` if nothing else of the file was pending."""
 
 
-class OnDiskDecision(FrozenModel):
+class OnDiskChangeDecision(FrozenModel):
     """A decision on a change that is already on disk, with the data to undo it."""
 
     decision: int
@@ -214,9 +214,9 @@ class FileChange(FrozenModel):
     """Descriptions of text in the name or the added lines that could deceive a reader."""
     mentions: tuple[str, ...] = ()
     """Remarks about unusual text there that is normal in human languages."""
-    denied: tuple[DeniedHunks, ...] = ()
+    denied: tuple[ReopenableHunkDenial, ...] = ()
     """Denied parts, the latest last, without undone ones."""
-    decisions: tuple[OnDiskDecision, ...] = ()
+    decisions: tuple[OnDiskChangeDecision, ...] = ()
     """Decisions on a change that is already on disk, the latest last, without undone ones."""
     notes: tuple[str, ...] = ()
     """Facts for the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""

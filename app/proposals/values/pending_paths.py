@@ -31,7 +31,7 @@ Related = Callable[[Collection[str] | None], Iterable[Proposal]]
 """Returns the pending proposals that are related to some paths (None: all), oldest first."""
 
 
-class PendingPaths:
+class PendingChangesByPath:
     """Pending changes by path; its methods may be called from any thread.
 
     Args:

@@ -172,5 +172,5 @@ class InvalidUserEdit(ProposalError):
     """The text that the user gives for a file cannot take the place of the proposed content."""
 
 
-class CommitFailed(ProposalError):
+class GitCommitFailed(ProposalError):
     """Git did not commit what was applied; the files themselves are written."""

@@ -159,7 +159,7 @@ class SessionEventRecordEntry(FrozenModel):
     """Whether an earlier version stored the event without chaining it; a database upgrade added the entry."""
 
 
-def has_anything_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
+def has_proposal_changes_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
     """Return whether, after a proposal's record entries (oldest first), anything of it is on disk."""
     if not entries or (last := entries[-1]).state == ProposalState.UNDONE:
         # The approved hunks of an undone proposal stay approved, for a redo.

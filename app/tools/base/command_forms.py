@@ -234,7 +234,7 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
 """
 
 
-class CommandForm(Struct, frozen=True):
+class AllowableCommandPattern(Struct, frozen=True):
     """A pattern of commands to allow: exactly these words or, if `open`, any others after them, too."""
 
     words: tuple[str, ...]
@@ -262,7 +262,7 @@ class CommandForm(Struct, frozen=True):
         return json.dumps([list(self.words), self.open], ensure_ascii=True)
 
     @classmethod
-    def load(cls, text: str) -> "CommandForm":
+    def load(cls, text: str) -> "AllowableCommandPattern":
         """Return the form from its text; raises ValueError."""
         match json.loads(text):
             case [[*words], bool(is_open)] if words and all(isinstance(word, str) for word in words):
@@ -270,15 +270,19 @@ class CommandForm(Struct, frozen=True):
         raise ValueError(f"not a form of a command: {text[:80]}")
 
 
-def allowable_forms(command: str) -> tuple[CommandForm, ...]:
+def allowable_forms(command: str) -> tuple[AllowableCommandPattern, ...]:
     """Return the forms of a command that may be allowed permanently, the widest first. Raises NotSimpleCommand."""
     words = parse_simple_command(command)
     texts = tuple(word.text for word in words)
     literal = next((position for position, word in enumerate(words) if not word.literal), len(words))
     runs_code = texts[0] in _BUILTINS_THAT_RUN_CODE or _has_running_option(words)
     min_count = None if runs_code else _min_word_count(words)
-    wide = [] if min_count is None else [CommandForm(texts[:count], True) for count in range(min_count, literal + 1)]
-    exact = [CommandForm(texts, False)] if literal == len(words) else []
+    wide = (
+        []
+        if min_count is None
+        else [AllowableCommandPattern(texts[:count], True) for count in range(min_count, literal + 1)]
+    )
+    exact = [AllowableCommandPattern(texts, False)] if literal == len(words) else []
     if not wide and not exact:
         raise NotSimpleCommand("names of files that are not told before it runs")
     return (*wide, *exact)
@@ -342,7 +346,7 @@ def _min_word_count_after(words: tuple[ShellWord, ...], count: int) -> int | Non
     return None if min_count is None else count + min_count
 
 
-class McpToolForm(Struct, frozen=True):
+class AllowableMcpTool(Struct, frozen=True):
     """Calls that the user can allow: those of one tool of an MCP server, with any arguments."""
 
     server: str
@@ -359,9 +363,9 @@ class McpToolForm(Struct, frozen=True):
         return json.dumps({"server": self.server, "tool": self.tool, "fingerprint": self.fingerprint})
 
 
-def load_permission_form(text: str) -> CommandForm | McpToolForm:
+def load_permission_form(text: str) -> AllowableCommandPattern | AllowableMcpTool:
     """Return the form that was dumped; raises ValueError."""
     match json.loads(text):
         case {"server": str(server), "tool": str(tool), "fingerprint": str(fingerprint)}:
-            return McpToolForm(server, tool, fingerprint)
-    return CommandForm.load(text)
+            return AllowableMcpTool(server, tool, fingerprint)
+    return AllowableCommandPattern.load(text)

@@ -23,7 +23,7 @@ from app.proposals.files.overlay import OverlayFile
 from app.proposals.values.models import EditReport
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import FileOrLink, PathChange, WrittenIgnoredPath
-from app.tools.base.command_forms import CommandForm, McpToolForm
+from app.tools.base.command_forms import AllowableCommandPattern, AllowableMcpTool
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class PermissionRequest(Struct, frozen=True):
     """Workspace path of the folder, `.` for the root."""
     notes: tuple[str, ...] = ()
     """What the user should know before allowing it, the most important first."""
-    form: McpToolForm | None = None
+    form: AllowableMcpTool | None = None
     """For a server's tool: what a lasting permission covers."""
     direct: bool = False
     """Whether it can write to the user's files without review."""
@@ -140,7 +140,7 @@ class PermissionAnswer(Struct, frozen=True):
 
     allowed: bool
     duration: PermissionDuration = PermissionDuration.ONCE
-    form: CommandForm | McpToolForm | None = None
+    form: AllowableCommandPattern | AllowableMcpTool | None = None
     """What a lasting permission covers; None for identical requests only."""
     feedback: str = ""
     """The user's reason for a denial; it is recorded, but the tool does not get it."""
@@ -165,7 +165,7 @@ class PermissionAnswer(Struct, frozen=True):
         )
 
 
-class DraftEdits(Protocol):
+class StepEditDraft(Protocol):
     """The edits of one step as tools see them; the methods block: call them on a thread."""
 
     def ensure_proposal_id(self) -> str:
@@ -220,7 +220,7 @@ class ToolContext(Struct, frozen=True):
     """Services and settings for a running tool."""
 
     workspace: Workspace
-    draft: DraftEdits
+    draft: StepEditDraft
     output: Callable[[str], None]
     """Shows live output on the screen."""
     confirm: Callable[[PermissionRequest], Awaitable[PermissionAnswer]]

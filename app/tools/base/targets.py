@@ -14,7 +14,7 @@ from app.proposals.values.models import EditReport
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.process import run_shielded
 from app.text.quantities import join_first
-from app.tools.base.contract import DraftEdits, PermissionRequest, ToolContext, ToolError, ToolOutput
+from app.tools.base.contract import PermissionRequest, StepEditDraft, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import WalkedFileContent, Workspace
 from app.workspace.secrets import secret_reason
@@ -158,7 +158,7 @@ async def ask_before_reading_secret_files(context: ToolContext, *paths: str) -> 
         ToolCallNotPermitted: The user denied permission, or no user could be asked.
         ToolError: The model must not access a path.
     """
-    for path, reason in await asyncio.to_thread(find_secrets_among, context.workspace, context.draft, paths):
+    for path, reason in await asyncio.to_thread(find_secret_files, context.workspace, context.draft, paths):
         folder = PurePosixPath(path).parent.as_posix()
         answer = await context.confirm(
             PermissionRequest("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
@@ -170,7 +170,7 @@ async def ask_before_reading_secret_files(context: ToolContext, *paths: str) -> 
             )
 
 
-def find_secrets_among(workspace: Workspace, draft: DraftEdits, paths: Sequence[str]) -> list[tuple[str, str]]:
+def find_secret_files(workspace: Workspace, draft: StepEditDraft, paths: Sequence[str]) -> list[tuple[str, str]]:
     """Return the files that look like secrets, on disk or pending, each with the reason. Raises `ToolError`."""
     reasons = ((path, _disk_secret_reason(workspace, path) or _pending_secret_reason(draft, path)) for path in paths)
     return [(path, reason) for path, reason in reasons if reason]
@@ -188,7 +188,7 @@ def _disk_secret_reason(workspace: Workspace, path: str) -> str:
     return find_secret_reason(workspace, path, content)
 
 
-def _pending_secret_reason(draft: DraftEdits, path: str) -> str:
+def _pending_secret_reason(draft: StepEditDraft, path: str) -> str:
     try:
         return pending_secret_reason(draft.read(path))
     except (OSError, WorkspaceError):

@@ -392,7 +392,7 @@ _LANDLOCK_WITHOUT_TRUNCATE = 2
 _PLAN_MODE_NOTE = "Plan mode: what it changes in the workspace is thrown away."
 
 
-def command_permission_notes(
+def notes_before_allowing_command(
     probe: SandboxCapabilities, permissions: AllowedCommandResources, *, plan_mode: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
     """Return what the user should know before allowing a command, the most important first.

@@ -21,8 +21,8 @@ from app.tools.command.command_result import (
     HeadAndTailBuffer,
     PlainTextDecoder,
     ThrottledOutput,
-    command_permission_notes,
     describe_how_commands_run,
+    notes_before_allowing_command,
     sandbox_failure_notes,
     stage_command_changes,
     write_ignored_and_collect_other_changes,
@@ -79,7 +79,7 @@ class RunCommand(Tool):
             raise ToolError(f"Commands do not run here: {probe.refusal}.")
         if context.planning and probe.mode is SandboxMode.IN_PLACE:
             raise ToolError(f"Plan mode: not on your own files. Commands here {describe_how_commands_run(probe)}.")
-        notes = command_permission_notes(
+        notes = notes_before_allowing_command(
             probe, sandbox.permissions, plan_mode=context.planning, hold_ignored=context.hold_ignored
         )
         added, _ = await asyncio.to_thread(context.draft.added_and_removed_paths)

@@ -231,7 +231,7 @@ class _SearchedFile(Struct, frozen=True):
     """The file on disk; None if the document contains pending edits."""
 
 
-class TextSearch(Struct):
+class StoppableTextSearch(Struct):
     """One search for matching lines in files; `run` blocks, `stop` may be called from another thread."""
 
     context: ToolContext
@@ -428,7 +428,7 @@ class SearchText(Tool):
             allowed_secret = root_path
         matcher_class = RegexMatcher if arguments.regex else LiteralMatcher
         matcher = await asyncio.to_thread(matcher_class, arguments.pattern, arguments.ignore_case)
-        search = TextSearch(
+        search = StoppableTextSearch(
             context,
             root_path,
             arguments.glob or "",

@@ -22,7 +22,7 @@ from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.slash_commands import COMMANDS, BadArgument
 
 if TYPE_CHECKING:
-    from app.conversation.events import CommandInvocation
+    from app.conversation.events import CustomCommandInvocation
     from app.prompts.custom_commands import CustomCommand
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
@@ -96,7 +96,7 @@ class PaletteCommands(Provider):
         return Content.assemble(name, "  ", (hint, "$text-accent")) if hint else name
 
 
-SendMessage = Callable[[str, "CommandInvocation | None", tuple[Mention, ...]], Awaitable[None]]
+SendMessage = Callable[[str, "CustomCommandInvocation | None", tuple[Mention, ...]], Awaitable[None]]
 
 
 class CustomCommandRunner:

@@ -20,7 +20,7 @@ from app.storage import StorageError
 from app.storage.database import AllowedCommandStore
 from app.text.quantities import format_duration
 from app.text.safe_text import escape_unsafe
-from app.tools.base.command_forms import McpToolForm, load_permission_form
+from app.tools.base.command_forms import AllowableMcpTool, load_permission_form
 from app.ui.screens.dialog import Dialog, DialogKey, SettingsListDialog
 from widgets.common.search_list import ListChoice, SearchList
 
@@ -84,7 +84,7 @@ class AllowedCommandsScreen(Dialog[None]):
 def _command_choice(text: str) -> ListChoice:
     form = load_permission_form(text)
     form_text = escape_unsafe(str(form), keep="")
-    if isinstance(form, McpToolForm):
+    if isinstance(form, AllowableMcpTool):
         further_words = "any arguments"
     else:
         further_words = "and any further words" if form.open else "exactly this"

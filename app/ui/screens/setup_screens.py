@@ -256,7 +256,7 @@ _SERVER_NAMES = {
 
 
 class ModelSetupScreen(Dialog[tuple[str, str]]):
-    """Offers local servers that answer, the form for a key or address, and the demo.
+    """Sets up a model: offers local servers that answer, the form for a key or address, and the demo.
 
     The result is base URL and model of the picked endpoint, `ENTER_ENDPOINT_CHOICE`, `DEMO_CHOICE`, or None if the
     user cancels.

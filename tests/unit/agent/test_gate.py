@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.gate import GatePolicy, ToolCallGate
+from app.agent.gate import GateClosingPolicy, ToolCallGate
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -31,10 +31,10 @@ OTHERS: list[Event] = [
     ProposalDecided(proposal="P1", decision=DecisionKind.APPROVED),
     UserMessage(text="x"),
 ]
-policies = st.builds(GatePolicy, st.sampled_from(["every-edit", "chain"]), st.integers(-1, 4))
+policies = st.builds(GateClosingPolicy, st.sampled_from(["every-edit", "chain"]), st.integers(-1, 4))
 
 
-def gate_closed(events: Iterable[Event], policy: GatePolicy) -> bool:
+def gate_closed(events: Iterable[Event], policy: GateClosingPolicy) -> bool:
     gate = ToolCallGate(policy)
     for event in events:
         gate.apply(event)
@@ -50,9 +50,10 @@ logs = st.lists(st.one_of(st.just(START), st.integers(1, 9).map(staged), st.samp
 
 
 @pytest.mark.parametrize(
-    ("policy", "steps"), [(GatePolicy(), 1), (GatePolicy("chain", 3), 3), (GatePolicy("chain", 0), 1)]
+    ("policy", "steps"),
+    [(GateClosingPolicy(), 1), (GateClosingPolicy("chain", 3), 3), (GateClosingPolicy("chain", 0), 1)],
 )
-def test_gate_closes_after_the_staging_steps_of_the_policy(policy: GatePolicy, steps: int) -> None:
+def test_gate_closes_after_the_staging_steps_of_the_policy(policy: GateClosingPolicy, steps: int) -> None:
     events: list[Event] = [START]
     for number in range(1, steps + 1):
         assert not gate_closed(events, policy)
@@ -62,7 +63,7 @@ def test_gate_closes_after_the_staging_steps_of_the_policy(policy: GatePolicy, s
 
 
 @given(logs, policies)
-def test_only_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None:
+def test_only_the_user_opens_it(events: list[Event], policy: GateClosingPolicy) -> None:
     gate = ToolCallGate(policy)
     runs = decided = False
     for event in events:
@@ -84,7 +85,7 @@ def test_only_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None
 
 
 @given(logs, policies)
-def test_the_fold_agrees_with_counting(events: list[Event], policy: GatePolicy) -> None:
+def test_the_fold_agrees_with_counting(events: list[Event], policy: GateClosingPolicy) -> None:
     count, runs, decided = 0, False, False
     for event in events:
         runs = (runs or isinstance(event, TurnStarted)) and not isinstance(event, TurnEnded)
@@ -97,11 +98,11 @@ def test_the_fold_agrees_with_counting(events: list[Event], policy: GatePolicy) 
 
 
 def test_gate_names_staged_proposals_and_follows_the_policy() -> None:
-    gate = ToolCallGate(GatePolicy("chain", 3))
+    gate = ToolCallGate(GateClosingPolicy("chain", 3))
     for event in (START, staged(1), staged(2, "b.py")):
         gate.apply(event)
     assert (gate.staged_proposals, gate.staged_paths, gate.is_closed) == (("P1", "P2"), ("a.py", "b.py"), False)
-    gate.policy = GatePolicy()
+    gate.policy = GateClosingPolicy()
     assert gate.is_closed
 
 
@@ -110,7 +111,9 @@ def test_a_verdict_opens_it_only_between_turns_and_another_decision_never(decisi
     decided = ProposalDecided(proposal="P1", decision=decision)
     ended = TurnEnded(stopped="staged")
     keeps = decision not in (DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED, DecisionKind.DENIED)
-    assert gate_closed([START, staged(1), decided], GatePolicy())
-    assert gate_closed([START, staged(1), decided, ended], GatePolicy()) is keeps, "the user has decided, if early"
-    assert gate_closed([START, decided, staged(1), ended], GatePolicy()), "that was about something else"
-    assert gate_closed([START, staged(1), ended, decided], GatePolicy()) is keeps
+    assert gate_closed([START, staged(1), decided], GateClosingPolicy())
+    assert gate_closed([START, staged(1), decided, ended], GateClosingPolicy()) is keeps, (
+        "the user has decided, if early"
+    )
+    assert gate_closed([START, decided, staged(1), ended], GateClosingPolicy()), "that was about something else"
+    assert gate_closed([START, staged(1), ended, decided], GateClosingPolicy()) is keeps

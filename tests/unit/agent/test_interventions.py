@@ -3,7 +3,7 @@
 from app.agent.gate import UnansweredFeedback
 from app.agent.interventions import (
     DENIALS_BEFORE_ADVICE,
-    FileChangedSinceRead,
+    UnseenFileChange,
     closing_instruction,
     files_changed_note,
     nudge_instruction,
@@ -152,7 +152,7 @@ def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
     assert waiting() == []
 
 
-def told_of(**changed: FileChangedSinceRead) -> Intervention:
+def told_of(**changed: UnseenFileChange) -> Intervention:
     told = files_changed_note({f"{name}.py": change for name, change in changed.items()})
     assert told is not None
     return told
@@ -160,17 +160,17 @@ def told_of(**changed: FileChangedSinceRead) -> Intervention:
 
 def test_changed_files_and_lines_are_named_and_many_are_counted() -> None:
     assert files_changed_note({}) is None
-    told = told_of(a=FileChangedSinceRead("2"), b=FileChangedSinceRead(""))
+    told = told_of(a=UnseenFileChange("2"), b=UnseenFileChange(""))
     assert "rely on them: a.py." in told.text
     assert "gone: b.py" in told.text
     assert told.files == {"a.py": "2", "b.py": ""}
     spans = (LineRange(0, 0), LineRange(2, 5), LineRange(39, 40), LineRange(77, 77))
     lines = "lines gone at the top, lines 3-5, line 40, lines gone after line 77"
-    assert f"(different now: {lines})" in told_of(a=FileChangedSinceRead("2", spans)).text
+    assert f"(different now: {lines})" in told_of(a=UnseenFileChange("2", spans)).text
     many = tuple(LineRange(at, at + 1) for at in range(0, 100, 2))
-    told = told_of(a=FileChangedSinceRead("2", many))
+    told = told_of(a=UnseenFileChange("2", many))
     assert "line 11 and 44 more)" in told.text and "line 13" not in told.text
-    told = told_of(**{f"f{number}": FileChangedSinceRead("2") for number in range(50)})
+    told = told_of(**{f"f{number}": UnseenFileChange("2") for number in range(50)})
     assert "and 30 more" in told.text
     assert len(told.files) == 50
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.gate import GatePolicy, ToolCallGate
+from app.agent.gate import GateClosingPolicy, ToolCallGate
 from app.agent.interventions import closing_instruction, nudge_instruction
 from app.agent.ladder import (
     CompactContext,
     EndTurn,
     LadderAction,
-    LastStepKind,
+    LastEntryKind,
     NextActionInputs,
-    RunCalls,
+    RunToolCalls,
     SendClosingRequest,
     SendRequest,
     WaitForAnswer,
@@ -48,7 +48,7 @@ FAILURES = [
 small = st.integers(0, 12)
 states = st.builds(
     NextActionInputs,
-    last=st.sampled_from(list(LastStepKind)),
+    last=st.sampled_from(list(LastEntryKind)),
     aborted=st.booleans(),
     question_open=st.booleans(),
     gate_closed=st.booleans(),
@@ -76,15 +76,27 @@ STAGED = SendClosingRequest(InterventionKind.STAGED)
 TABLE: list[tuple[str, NextActionInputs, LadderAction]] = [
     ("the user interrupts", state(aborted=True, question_open=True, gate_closed=True), EndTurn("aborted")),
     ("a question is open", state(question_open=True, gate_closed=True, failure="rate_limited"), WaitForAnswer()),
-    ("an edit was staged", state(gate_closed=True, last=LastStepKind.RESULTS), STAGED),
+    ("an edit was staged", state(gate_closed=True, last=LastEntryKind.RESULTS), STAGED),
     ("an edit was staged, the context is full", state(gate_closed=True, failure="context_full"), STAGED),
-    ("calls wait under a closed gate", state(gate_closed=True, last=LastStepKind.CALLS), STAGED),
-    ("control is back", state(gate_closed=True, closing_sent=True, last=LastStepKind.TEXT), EndTurn("staged")),
-    ("nothing came back", state(gate_closed=True, closing_sent=True, last=LastStepKind.EMPTY), EndTurn("staged")),
+    ("calls wait under a closed gate", state(gate_closed=True, last=LastEntryKind.CALLS), STAGED),
+    (
+        "control is back",
+        state(gate_closed=True, closing_sent=True, last=LastEntryKind.TEXT),
+        EndTurn("staged"),
+    ),
+    (
+        "nothing came back",
+        state(gate_closed=True, closing_sent=True, last=LastEntryKind.EMPTY),
+        EndTurn("staged"),
+    ),
     (
         "the closing request failed",
         state(
-            gate_closed=True, closing_sent=True, last=LastStepKind.USER, failure="server_error", failure_message="500"
+            gate_closed=True,
+            closing_sent=True,
+            last=LastEntryKind.USER,
+            failure="server_error",
+            failure_message="500",
         ),
         EndTurn("staged", "500"),
     ),
@@ -94,80 +106,100 @@ TABLE: list[tuple[str, NextActionInputs, LadderAction]] = [
         EndTurn("staged"),
     ),
     ("first request", state(), SendRequest()),
-    ("the context is full", state(last=LastStepKind.RESULTS, failure="context_full"), CompactContext()),
-    ("no room for a single token", state(last=LastStepKind.NO_ROOM, finish_reason="length"), CompactContext()),
-    ("the next request would overflow", state(last=LastStepKind.RESULTS, room_needed=True), CompactContext()),
+    ("the context is full", state(last=LastEntryKind.RESULTS, failure="context_full"), CompactContext()),
+    (
+        "no room for a single token",
+        state(last=LastEntryKind.NO_ROOM, finish_reason="length"),
+        CompactContext(),
+    ),
+    (
+        "the next request would overflow",
+        state(last=LastEntryKind.RESULTS, room_needed=True),
+        CompactContext(),
+    ),
     (
         "room was made as far as it goes",
-        state(last=LastStepKind.RESULTS, room_needed=True, compacted=True),
+        state(last=LastEntryKind.RESULTS, room_needed=True, compacted=True),
         SendRequest(),
     ),
-    ("an answer needs no room", state(last=LastStepKind.TEXT, room_needed=True), EndTurn("answer")),
+    ("an answer needs no room", state(last=LastEntryKind.TEXT, room_needed=True), EndTurn("answer")),
     ("the request failed", state(failure="quota", failure_message="pay"), EndTurn("failed", "pay")),
     (
         "the server could not parse a call",
-        state(failure="tool_use_failed", last=LastStepKind.RESULTS),
+        state(failure="tool_use_failed", last=LastEntryKind.RESULTS),
         SendRequest(InterventionKind.TRUNCATED),
     ),
     (
         "cut calls",
-        state(last=LastStepKind.CUT_CALLS, finish_reason="length"),
+        state(last=LastEntryKind.CUT_CALLS, finish_reason="length"),
         SendRequest(InterventionKind.TRUNCATED),
     ),
-    ("cut text", state(last=LastStepKind.CUT_TEXT), SendRequest(InterventionKind.TRUNCATED)),
-    ("whole calls", state(last=LastStepKind.CALLS, finish_reason="stop"), RunCalls()),
-    ("whole calls at the limit", state(last=LastStepKind.CALLS, steps=9, step_limit=9), RunCalls()),
-    ("text", state(last=LastStepKind.TEXT, finish_reason="tool_calls"), EndTurn("answer")),
-    ("text at the limit", state(last=LastStepKind.TEXT, steps=9, step_limit=9), EndTurn("answer")),
-    ("empty", state(last=LastStepKind.EMPTY), SendRequest(InterventionKind.EMPTY_RESPONSE)),
-    ("reasoning only", state(last=LastStepKind.REASONING_ONLY), SendRequest(InterventionKind.EMPTY_RESPONSE)),
-    ("results", state(last=LastStepKind.RESULTS), SendRequest()),
+    ("cut text", state(last=LastEntryKind.CUT_TEXT), SendRequest(InterventionKind.TRUNCATED)),
+    ("whole calls", state(last=LastEntryKind.CALLS, finish_reason="stop"), RunToolCalls()),
+    ("whole calls at the limit", state(last=LastEntryKind.CALLS, steps=9, step_limit=9), RunToolCalls()),
+    ("text", state(last=LastEntryKind.TEXT, finish_reason="tool_calls"), EndTurn("answer")),
+    ("text at the limit", state(last=LastEntryKind.TEXT, steps=9, step_limit=9), EndTurn("answer")),
+    ("empty", state(last=LastEntryKind.EMPTY), SendRequest(InterventionKind.EMPTY_RESPONSE)),
+    (
+        "reasoning only",
+        state(last=LastEntryKind.REASONING_ONLY),
+        SendRequest(InterventionKind.EMPTY_RESPONSE),
+    ),
+    ("results", state(last=LastEntryKind.RESULTS), SendRequest()),
     (
         "results at the limit",
-        state(last=LastStepKind.RESULTS, steps=9, step_limit=9),
+        state(last=LastEntryKind.RESULTS, steps=9, step_limit=9),
         SendClosingRequest(InterventionKind.STEP_LIMIT),
     ),
     (
         "a nudge at the limit",
-        state(last=LastStepKind.EMPTY, steps=9, step_limit=9),
+        state(last=LastEntryKind.EMPTY, steps=9, step_limit=9),
         SendClosingRequest(InterventionKind.STEP_LIMIT),
     ),
     (
         "results at the cost limit",
-        state(last=LastStepKind.RESULTS, steps=2, limit="cost"),
+        state(last=LastEntryKind.RESULTS, steps=2, limit="cost"),
         SendClosingRequest(InterventionKind.COST_LIMIT),
     ),
     (
         "cut at the time limit",
-        state(last=LastStepKind.CUT_TEXT, steps=1, limit="time"),
+        state(last=LastEntryKind.CUT_TEXT, steps=1, limit="time"),
         SendClosingRequest(InterventionKind.TIME_LIMIT),
     ),
     (
         "room is needed at the cost limit",
-        state(last=LastStepKind.RESULTS, steps=2, room_needed=True, limit="cost"),
+        state(last=LastEntryKind.RESULTS, steps=2, room_needed=True, limit="cost"),
         SendClosingRequest(InterventionKind.COST_LIMIT),
     ),
     (
         "the context is full at the cost limit",
-        state(last=LastStepKind.RESULTS, steps=2, failure="context_full", limit="cost", limit_message="m"),
+        state(last=LastEntryKind.RESULTS, steps=2, failure="context_full", limit="cost", limit_message="m"),
         EndTurn("failed", "m", "cost"),
     ),
     ("nothing is left for a turn", state(limit="cost", limit_message="m"), EndTurn("failed", "m", "cost")),
-    ("text at the cost limit", state(last=LastStepKind.TEXT, steps=1, limit="cost"), EndTurn("answer")),
+    ("text at the cost limit", state(last=LastEntryKind.TEXT, steps=1, limit="cost"), EndTurn("answer")),
     ("an edit at the cost limit", state(gate_closed=True, limit="cost"), SendClosingRequest(InterventionKind.STAGED)),
     ("a question at the cost limit", state(question_open=True, limit="cost"), WaitForAnswer()),
     ("a stop at the cost limit", state(aborted=True, limit="cost"), EndTurn("aborted")),
-    ("the same call again", state(last=LastStepKind.RESULTS, repeats=3), SendRequest(InterventionKind.NO_PROGRESS)),
-    ("it was told so", state(last=LastStepKind.RESULTS, repeats=4, no_progress_nudges=1), SendRequest()),
+    (
+        "the same call again",
+        state(last=LastEntryKind.RESULTS, repeats=3),
+        SendRequest(InterventionKind.NO_PROGRESS),
+    ),
+    ("it was told so", state(last=LastEntryKind.RESULTS, repeats=4, no_progress_nudges=1), SendRequest()),
     (
         "it does not listen",
-        state(last=LastStepKind.RESULTS, repeats=5, no_progress_nudges=1),
+        state(last=LastEntryKind.RESULTS, repeats=5, no_progress_nudges=1),
         SendClosingRequest(InterventionKind.NO_PROGRESS),
     ),
-    ("nothing works", state(last=LastStepKind.RESULTS, fruitless_steps=4), SendRequest(InterventionKind.NO_PROGRESS)),
+    (
+        "nothing works",
+        state(last=LastEntryKind.RESULTS, fruitless_steps=4),
+        SendRequest(InterventionKind.NO_PROGRESS),
+    ),
     (
         "still nothing works",
-        state(last=LastStepKind.RESULTS, fruitless_steps=6, no_progress_nudges=1),
+        state(last=LastEntryKind.RESULTS, fruitless_steps=6, no_progress_nudges=1),
         SendClosingRequest(InterventionKind.NO_PROGRESS),
     ),
 ]
@@ -181,17 +213,17 @@ def test_each_rung(given_state: NextActionInputs, action: LadderAction) -> None:
 @pytest.mark.parametrize(
     ("given_state", "stopped"),
     [
-        (state(gate_closed=True, closing_sent=True, last=LastStepKind.CALLS), "refused"),
-        (state(gate_closed=True, closing_sent=True, last=LastStepKind.RESULTS), "refused"),
-        (state(closing_sent=True, last=LastStepKind.TEXT), "answer"),
+        (state(gate_closed=True, closing_sent=True, last=LastEntryKind.CALLS), "refused"),
+        (state(gate_closed=True, closing_sent=True, last=LastEntryKind.RESULTS), "refused"),
+        (state(closing_sent=True, last=LastEntryKind.TEXT), "answer"),
         (state(closing_sent=True, failure="unreachable"), "failed"),
-        (state(last=LastStepKind.RESULTS, failure="context_full", compacted=True), "failed"),
-        (state(last=LastStepKind.NO_ROOM, compacted=True), "failed"),
-        (state(last=LastStepKind.CUT_CALLS, truncated_nudges=1), "failed"),
-        (state(last=LastStepKind.CUT_TEXT, truncated_nudges=1), "answer"),
-        (state(last=LastStepKind.CUT_TEXT, finish_reason="content_filter"), "answer"),
-        (state(last=LastStepKind.EMPTY, empty_nudges=1), "failed"),
-        (state(last=LastStepKind.EMPTY, finish_reason="content_filter"), "failed"),
+        (state(last=LastEntryKind.RESULTS, failure="context_full", compacted=True), "failed"),
+        (state(last=LastEntryKind.NO_ROOM, compacted=True), "failed"),
+        (state(last=LastEntryKind.CUT_CALLS, truncated_nudges=1), "failed"),
+        (state(last=LastEntryKind.CUT_TEXT, truncated_nudges=1), "answer"),
+        (state(last=LastEntryKind.CUT_TEXT, finish_reason="content_filter"), "answer"),
+        (state(last=LastEntryKind.EMPTY, empty_nudges=1), "failed"),
+        (state(last=LastEntryKind.EMPTY, finish_reason="content_filter"), "failed"),
     ],
 )
 def test_ladder_stops_with_a_reason(given_state: NextActionInputs, stopped: str) -> None:
@@ -212,7 +244,7 @@ def test_ladder_stops_with_a_reason(given_state: NextActionInputs, stopped: str)
     ],
 )
 def test_a_response_cut_twice_names_the_reason(finish: str | None, words: str) -> None:
-    action = choose_action(state(last=LastStepKind.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
+    action = choose_action(state(last=LastEntryKind.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
     assert isinstance(action, EndTurn) and words in action.message
 
 
@@ -226,13 +258,13 @@ def test_a_response_cut_twice_names_the_reason(finish: str | None, words: str) -
         (state(), "no progress"),
     ],
 )
-@pytest.mark.parametrize("last", [LastStepKind.TEXT, LastStepKind.CALLS])
+@pytest.mark.parametrize("last", [LastEntryKind.TEXT, LastEntryKind.CALLS])
 def test_the_end_after_a_closing_request_names_its_reason(
-    closing: NextActionInputs, words: str, last: LastStepKind
+    closing: NextActionInputs, words: str, last: LastEntryKind
 ) -> None:
     action = choose_action(replace(closing, closing_sent=True, last=last)).action
     assert isinstance(action, EndTurn) and words in action.message
-    assert ("called tools" in action.message) == (last is LastStepKind.CALLS)
+    assert ("called tools" in action.message) == (last is LastEntryKind.CALLS)
 
 
 @given(states, st.sampled_from(FINISH_REASONS))
@@ -240,12 +272,12 @@ def test_rules_that_hold_in_every_state(given_state: NextActionInputs, finish: s
     stopped = EndTurn("aborted") if given_state.aborted else WaitForAnswer()
     assert choose_action(replace(given_state, question_open=True)).action == stopped
     behind_gate = choose_action(replace(given_state, gate_closed=True)).action
-    assert not isinstance(behind_gate, RunCalls | SendRequest | CompactContext)
+    assert not isinstance(behind_gate, RunToolCalls | SendRequest | CompactContext)
     if given_state.closing_sent:
         assert isinstance(behind_gate, EndTurn | WaitForAnswer)
     assert isinstance(choose_action(replace(given_state, closing_sent=True)).action, EndTurn | WaitForAnswer)
-    assert choose_action(replace(given_state, last=LastStepKind.CUT_CALLS)).action != RunCalls()
-    for last in (LastStepKind.TEXT, LastStepKind.CALLS):
+    assert choose_action(replace(given_state, last=LastEntryKind.CUT_CALLS)).action != RunToolCalls()
+    for last in (LastEntryKind.TEXT, LastEntryKind.CALLS):
         before = replace(given_state, last=last)
         assert choose_action(before) == choose_action(replace(before, finish_reason=finish)), (
             "it alone causes no request"
@@ -255,7 +287,7 @@ def test_rules_that_hold_in_every_state(given_state: NextActionInputs, finish: s
 class Driver:
     """The smallest loop over the ladder: does what it says, with outputs given from outside."""
 
-    def __init__(self, outputs: list[Any], policy: GatePolicy, step_limit: int) -> None:
+    def __init__(self, outputs: list[Any], policy: GateClosingPolicy, step_limit: int) -> None:
         self.turn = TurnState()
         self.gate = ToolCallGate(policy)
         self.events: list[Event] = []
@@ -287,7 +319,7 @@ class Driver:
                     self._compactions += 1
                     if self._compactions % 2:
                         self.add(HistoryCompacted(upto=0, summary="s", method="summary"))
-                case RunCalls():
+                case RunToolCalls():
                     self._run_calls()
                 case SendRequest(nudge=kind):
                     if kind is not None:
@@ -342,7 +374,7 @@ class Driver:
             self.add(ProposalStaged(proposal=f"P{self.staged}", summary="", files=(), calls=tuple(edits)))
 
 
-policies = st.builds(GatePolicy, st.sampled_from(["every-edit", "chain"]), st.integers(1, 3))
+policies = st.builds(GateClosingPolicy, st.sampled_from(["every-edit", "chain"]), st.integers(1, 3))
 outputs = st.lists(
     st.sampled_from(
         ["calls", "calls", "edit", "edit", "ask", "cut", "cut text", "text", "empty", "reasoning", "no room"]
@@ -353,7 +385,7 @@ outputs = st.lists(
 
 
 @given(outputs, policies, st.integers(0, 12))
-def test_any_outputs_end_within_the_step_limit(outputs: list[Any], policy: GatePolicy, limit: int) -> None:
+def test_any_outputs_end_within_the_step_limit(outputs: list[Any], policy: GateClosingPolicy, limit: int) -> None:
     driver = Driver(outputs, policy, limit)
     end = driver.run()
     requests = [event for event in driver.events if isinstance(event, RequestSent)]
@@ -368,8 +400,8 @@ def test_any_outputs_end_within_the_step_limit(outputs: list[Any], policy: GateP
 
 @given(outputs)
 def test_an_answered_question_changes_nothing(outputs: list[Any]) -> None:
-    plain = Driver(outputs, GatePolicy(), 8)
-    asked = Driver(outputs, GatePolicy(), 8)
+    plain = Driver(outputs, GateClosingPolicy(), 8)
+    asked = Driver(outputs, GateClosingPolicy(), 8)
     call = ToolCall(uid="c0.0", name="ask", arguments={})
     for event in (
         TurnStarted(cause="message"),

@@ -4,7 +4,7 @@ import pytest
 
 from app.agent.executor import WorkStopwatch
 from app.agent.interventions import nudge_instruction
-from app.agent.ladder import LastStepKind
+from app.agent.ladder import LastEntryKind
 from app.agent.turn_state import TurnState, classify_response
 from app.conversation.events import (
     Answer,
@@ -49,33 +49,36 @@ def step(number: int, outcome: CallOutcome = CallOutcome.OK, **arguments: int | 
 @pytest.mark.parametrize(
     ("message", "shape"),
     [
-        (AssistantMessage(calls=(READ,), finish_reason="stop"), LastStepKind.CALLS),
-        (AssistantMessage(calls=(READ,), text="x", state="truncated"), LastStepKind.CUT_CALLS),
-        (AssistantMessage(text="x", finish_reason="other"), LastStepKind.TEXT),
-        (AssistantMessage(calls=(READ,), text="x", state="interrupted"), LastStepKind.TEXT),
-        (AssistantMessage(text="x", state="truncated"), LastStepKind.CUT_TEXT),
-        (AssistantMessage(text=" \n"), LastStepKind.EMPTY),
-        (AssistantMessage(reasoning="hm"), LastStepKind.REASONING_ONLY),
-        (AssistantMessage(reasoning="hm", finish_reason="length", state="truncated"), LastStepKind.REASONING_ONLY),
-        (AssistantMessage(finish_reason="length", state="truncated"), LastStepKind.NO_ROOM),
-        (AssistantMessage(finish_reason="model_context_window_exceeded"), LastStepKind.NO_ROOM),
+        (AssistantMessage(calls=(READ,), finish_reason="stop"), LastEntryKind.CALLS),
+        (AssistantMessage(calls=(READ,), text="x", state="truncated"), LastEntryKind.CUT_CALLS),
+        (AssistantMessage(text="x", finish_reason="other"), LastEntryKind.TEXT),
+        (AssistantMessage(calls=(READ,), text="x", state="interrupted"), LastEntryKind.TEXT),
+        (AssistantMessage(text="x", state="truncated"), LastEntryKind.CUT_TEXT),
+        (AssistantMessage(text=" \n"), LastEntryKind.EMPTY),
+        (AssistantMessage(reasoning="hm"), LastEntryKind.REASONING_ONLY),
+        (
+            AssistantMessage(reasoning="hm", finish_reason="length", state="truncated"),
+            LastEntryKind.REASONING_ONLY,
+        ),
+        (AssistantMessage(finish_reason="length", state="truncated"), LastEntryKind.NO_ROOM),
+        (AssistantMessage(finish_reason="model_context_window_exceeded"), LastEntryKind.NO_ROOM),
     ],
 )
-def test_shapes(message: AssistantMessage, shape: LastStepKind) -> None:
+def test_shapes(message: AssistantMessage, shape: LastEntryKind) -> None:
     assert classify_response(message) is shape
 
 
 def test_calls_become_results_when_all_have_one_but_for_truncated_and_earlier_ones() -> None:
     other = READ.model_copy(update={"uid": "c1.1"})
     turn = after(AssistantMessage(calls=(READ, other)), done("c1.0"))
-    assert (turn.last, turn.unfinished_calls) == (LastStepKind.CALLS, (other,))
+    assert (turn.last, turn.unfinished_calls) == (LastEntryKind.CALLS, (other,))
     turn.apply(done("c1.1"))
-    assert (turn.last, turn.unfinished_calls) == (LastStepKind.RESULTS, ())
+    assert (turn.last, turn.unfinished_calls) == (LastEntryKind.RESULTS, ())
     turn = after(AssistantMessage(calls=(READ,), state="truncated"), done("c1.0", CallOutcome.INVALID))
-    assert (turn.last, turn.unfinished_calls) == (LastStepKind.CUT_CALLS, ())
-    assert after(*step(1), RequestSent(closing=True)).last is LastStepKind.USER, "they are not its answer"
+    assert (turn.last, turn.unfinished_calls) == (LastEntryKind.CUT_CALLS, ())
+    assert after(*step(1), RequestSent(closing=True)).last is LastEntryKind.USER, "they are not its answer"
     turn = after(AssistantMessage(text="half", state="discarded"))
-    assert (turn.responses, turn.last, turn.last_message) == (1, LastStepKind.USER, None)
+    assert (turn.responses, turn.last, turn.last_message) == (1, LastEntryKind.USER, None)
 
 
 def test_a_question_is_open_until_an_answer_or_a_message() -> None:
@@ -113,7 +116,7 @@ def test_failed_steps_and_nudges_in_a_row_are_counted() -> None:
     assert after(*failing).fruitless_steps == 2
     assert after(*failing, *step(3)).fruitless_steps == 0
     turn = after(*step(1, CallOutcome.ERROR), done("c1.0", CallOutcome.ERROR), done("c9.9"))
-    assert (turn.fruitless_steps, turn.last) == (1, LastStepKind.RESULTS)
+    assert (turn.fruitless_steps, turn.last) == (1, LastEntryKind.RESULTS)
     empty = (AssistantMessage(), nudge_instruction(InterventionKind.EMPTY_RESPONSE))
     assert after(*empty).nudges[InterventionKind.EMPTY_RESPONSE] == 1
     assert after(*empty, *step(2)).nudges[InterventionKind.EMPTY_RESPONSE] == 0
@@ -145,9 +148,9 @@ def test_a_full_context_is_over_after_a_compaction() -> None:
     no_room = AssistantMessage(finish_reason="length")
     compacted = HistoryCompacted(upto=1, summary="s", method="summary")
     turn = after(no_room, compacted)
-    assert (turn.last, turn.compacted) == (LastStepKind.USER, True)
+    assert (turn.last, turn.compacted) == (LastEntryKind.USER, True)
     turn.apply(no_room)
-    assert (turn.last, turn.compacted) == (LastStepKind.NO_ROOM, True)
+    assert (turn.last, turn.compacted) == (LastEntryKind.NO_ROOM, True)
 
 
 async def test_the_wait_for_the_user_is_not_work() -> None:

@@ -10,9 +10,9 @@ from app.automation.check_results import CheckRunResult, CheckState, ProposalChe
 from app.automation.check_runner import ReportResult, TreesWithAndWithoutProposal
 from app.automation.check_scheduler import CheckScheduler
 from app.automation.draft_checks import DraftCheckRunner
-from app.automation.workspace_tree import WorkspaceTree
+from app.automation.workspace_tree import WorkspaceTreeId
 from app.config.settings import CheckTable
-from app.proposals.decide.workspace_versions import FilesBeforeAndAfter
+from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
 from app.storage import StorageError
 
@@ -27,15 +27,15 @@ PROPOSAL = Proposal(
 )
 
 
-READ = TreesWithAndWithoutProposal(WorkspaceTree("c", "after"), WorkspaceTree("c", "before"))
+READ = TreesWithAndWithoutProposal(WorkspaceTreeId("c", "after"), WorkspaceTreeId("c", "before"))
 
 
 def everything(proposal: Proposal) -> None:
     """The hunks that are chosen: all."""
 
 
-def some_trees(proposal: str, hunks: object = None) -> FilesBeforeAndAfter:
-    return FilesBeforeAndAfter(after={}, before={}, files=("a.py",), old_files=("a.py",))
+def some_trees(proposal: str, hunks: object = None) -> FilesToCheckBeforeAndAfter:
+    return FilesToCheckBeforeAndAfter(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
 
 class Endless:
@@ -46,18 +46,18 @@ class Endless:
         self.results: dict[str, ProposalCheckResult] = {}
 
     def cached_result(
-        self, check: CheckTable, trees: FilesBeforeAndAfter, read: TreesWithAndWithoutProposal
+        self, check: CheckTable, trees: FilesToCheckBeforeAndAfter, read: TreesWithAndWithoutProposal
     ) -> ProposalCheckResult | None:
         return self.results.get(check.name)
 
-    async def read_trees(self, trees: FilesBeforeAndAfter) -> TreesWithAndWithoutProposal:
+    async def read_trees(self, trees: FilesToCheckBeforeAndAfter) -> TreesWithAndWithoutProposal:
         return READ
 
     async def unavailable_reason(self) -> str:
         return ""
 
     async def run_check(
-        self, check: CheckTable, trees: FilesBeforeAndAfter, tell: ReportResult
+        self, check: CheckTable, trees: FilesToCheckBeforeAndAfter, tell: ReportResult
     ) -> ProposalCheckResult:
         self.running.set()
         try:
@@ -106,7 +106,7 @@ class Brief(Endless):
         return self._why_not
 
     async def run_check(
-        self, check: CheckTable, trees: FilesBeforeAndAfter, tell: ReportResult
+        self, check: CheckTable, trees: FilesToCheckBeforeAndAfter, tell: ReportResult
     ) -> ProposalCheckResult:
         self.results[check.name] = ProposalCheckResult(check.name, self._outcome.state, check.when, self._outcome)
         return self.results[check.name]
@@ -118,7 +118,7 @@ class Disturbed(Brief):
     runs = 0
 
     async def run_check(
-        self, check: CheckTable, trees: FilesBeforeAndAfter, tell: ReportResult
+        self, check: CheckTable, trees: FilesToCheckBeforeAndAfter, tell: ReportResult
     ) -> ProposalCheckResult:
         self.runs += 1
         result = await super().run_check(check, trees, tell)
@@ -148,12 +148,12 @@ class Failing(Brief):
     """A runner that fails as it runs one."""
 
     async def run_check(
-        self, check: CheckTable, trees: FilesBeforeAndAfter, tell: ReportResult
+        self, check: CheckTable, trees: FilesToCheckBeforeAndAfter, tell: ReportResult
     ) -> ProposalCheckResult:
         raise OSError("The disk is full.")
 
 
-def no_trees(proposal: str, hunks: object = None) -> FilesBeforeAndAfter:
+def no_trees(proposal: str, hunks: object = None) -> FilesToCheckBeforeAndAfter:
     raise StorageError("The database is damaged.")
 
 
@@ -188,7 +188,7 @@ async def test_only_checks_of_the_proposals_files_are_reported_and_once() -> Non
     looked: list[str] = []
     said: list[ProposalChecks] = []
 
-    def trees(proposal: str, hunks: object = None) -> FilesBeforeAndAfter:
+    def trees(proposal: str, hunks: object = None) -> FilesToCheckBeforeAndAfter:
         looked.append(proposal)
         return some_trees(proposal)
 
@@ -227,15 +227,15 @@ class Runner:
         self.looked = 0
         self._why_not = obstacle
 
-    def trees(self, draft: object) -> FilesBeforeAndAfter:
+    def trees(self, draft: object) -> FilesToCheckBeforeAndAfter:
         self.looked += 1
-        return FilesBeforeAndAfter(after={}, before={}, files=("a.py",), old_files=("a.py",))
+        return FilesToCheckBeforeAndAfter(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
     async def unavailable_reason(self) -> str:
         return self._why_not
 
     async def run_check(
-        self, check: CheckTable, trees: FilesBeforeAndAfter, *, max_wait_seconds: float
+        self, check: CheckTable, trees: FilesToCheckBeforeAndAfter, *, max_wait_seconds: float
     ) -> ProposalCheckResult:
         self.ran.append(check.name)
         if check.name == "hangs":

@@ -26,7 +26,7 @@ from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.render_trials import make_chat_template_trials
 from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.template_check import ChatTemplateCheckResult, find_placement_kept_by_chat_template
-from app.llm.failures.failures import FailureDescriber
+from app.llm.failures.failures import ErrorToFailureTranslator
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire_registry import RequestInputs
@@ -108,7 +108,7 @@ def sent(template: Template, session: Simulation) -> tuple[EndpointProfile, Mess
         except Refused as words:
             document = json.dumps({"error": {"code": 500, "message": f"Jinja Exception: {words}"}})
             correction = find_correction(
-                profile, FailureDescriber(ENDPOINT).describe_response(500, {}, document), payload, tried
+                profile, ErrorToFailureTranslator(ENDPOINT).describe_response(500, {}, document), payload, tried
             )
             if correction is None:
                 raise

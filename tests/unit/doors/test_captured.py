@@ -11,11 +11,11 @@ from app.agent.updates import Update
 from app.doors.hook import hook_messages
 from app.doors.hook.delivery import answer_call_with_decision_or_refusal, stage_edits_and_wait_for_decision
 from app.doors.hook.hook_entry import HookContext, stage_edit_or_answer_call
-from app.doors.hook.hook_messages import HookAnswer, parse_call
+from app.doors.hook.hook_messages import HookCallAnswer, parse_call
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.session_host import SessionHost
-from app.runtime.unfinished_work import stage_edits_from_hooks
+from app.runtime.unfinished_work import stage_hook_edits_and_list_failures
 from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedFileEdit
 from app.storage.process_coordination import DecisionReportClaim
 
@@ -45,14 +45,14 @@ def capture(runtime: OpenWorkspace, old: bytes, new: bytes, prompt: str = "1", p
 
 def test_captured_edits_are_staged_once_and_extended_by_a_later_call(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
-    stage_edits_from_hooks(runtime)
+    stage_hook_edits_and_list_failures(runtime)
     files = runtime.captured_edits.captured_files(name)
     runtime.captured_edits.store_edits(CapturedAgentTurn("claude", "s", "1", "r", "opus", name), files, files)
-    stage_edits_from_hooks(runtime)
+    stage_hook_edits_and_list_failures(runtime)
     assert runtime.service.get(name).revision == 1
     assert runtime.captured_edits.proposals_to_stage() == []
     assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
-    assert stage_edits_from_hooks(runtime) == []
+    assert stage_hook_edits_and_list_failures(runtime) == []
     (proposal,) = runtime.service.pending()
     assert (proposal.id, proposal.revision, len(proposal.hunks)) == (name, 2, 2)
     runtime.service.approve(name)
@@ -63,14 +63,14 @@ def test_captured_edits_are_staged_once_and_extended_by_a_later_call(runtime: Op
 @pytest.mark.parametrize("seen", [True, False])
 def test_edits_captured_after_a_decision_become_another_proposal(runtime: OpenWorkspace, seen: bool) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
-    stage_edits_from_hooks(runtime)
+    stage_hook_edits_and_list_failures(runtime)
     if not seen:
         # The user decides between the hook's look and the staging.
         assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
     runtime.service.approve(name)
     if seen:
         assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == "P2"
-    assert stage_edits_from_hooks(runtime) == []
+    assert stage_hook_edits_and_list_failures(runtime) == []
     (other,) = runtime.service.pending()
     assert other.id != name
     runtime.service.approve(other.id)
@@ -82,7 +82,7 @@ def test_edits_captured_after_a_decision_become_another_proposal(runtime: OpenWo
 def test_a_repeated_edit_is_the_proposal_that_is_waiting(runtime: OpenWorkspace) -> None:
     captured = runtime.captured_edits
     assert capture(runtime, b"line 03\n", b"three\n") == "P1"
-    stage_edits_from_hooks(runtime)
+    stage_hook_edits_and_list_failures(runtime)
     assert capture(runtime, b"line 03\n", b"three\n", prompt="2") == "P1"
     assert captured.latest_turn("claude", "s", "1") is None
     turn = captured.latest_turn("claude", "s", "2")
@@ -94,10 +94,10 @@ def test_a_repeated_edit_is_the_proposal_that_is_waiting(runtime: OpenWorkspace)
 
 def test_an_answer_to_feedback_is_the_next_version(runtime: OpenWorkspace) -> None:
     first = capture(runtime, b"line 03\n", b"three\n")
-    stage_edits_from_hooks(runtime)
+    stage_hook_edits_and_list_failures(runtime)
     runtime.service.deny(first, feedback="In German.")
     second = capture(runtime, b"line 03\n", b"drei\n", prompt="2")
-    stage_edits_from_hooks(runtime)
+    stage_hook_edits_and_list_failures(runtime)
     proposal = runtime.service.get(second)
     assert (proposal.supersedes, proposal.version) == (first, 2)
 
@@ -108,12 +108,12 @@ def test_a_captured_edit_is_staged_although_the_file_changed_since_and_stale_whe
     path = runtime.workspace.root / "a.txt"
     name = capture(runtime, b"line 03\n", b"three\n")
     path.write_bytes(b"// head\n" + BEFORE)
-    stage_edits_from_hooks(runtime)
+    stage_hook_edits_and_list_failures(runtime)
     runtime.service.approve(name)
     assert path.read_bytes() == b"// head\n" + BEFORE.replace(b"line 03\n", b"three\n")
     name = capture(runtime, b"line 20\n", b"twenty\n", prompt="2")
     path.write_bytes(BEFORE.replace(b"line 20\n", b"zwanzig\n"))
-    stage_edits_from_hooks(runtime)
+    stage_hook_edits_and_list_failures(runtime)
     assert runtime.service.get(name).state is ProposalState.STALE
 
 
@@ -122,12 +122,12 @@ def test_captured_edit_already_on_disk_is_a_line_and_staged_if_it_is_made_again(
     capture(runtime, b"line 03\n", b"three\n")
     path.write_bytes(BEFORE.replace(b"line 03\n", b"three\n"))
     path.chmod(0o755)
-    (line,) = stage_edits_from_hooks(runtime)
+    (line,) = stage_hook_edits_and_list_failures(runtime)
     assert line.startswith("P1, which another agent proposed, can't be staged: The workspace has all of this already")
-    assert stage_edits_from_hooks(runtime) == [] and runtime.service.all() == []
+    assert stage_hook_edits_and_list_failures(runtime) == [] and runtime.service.all() == []
     path.write_bytes(BEFORE)
     name = capture(runtime, b"line 03\n", b"three\n", prompt="2")
-    assert stage_edits_from_hooks(runtime) == []
+    assert stage_hook_edits_and_list_failures(runtime) == []
     assert [each.id for each in runtime.service.pending()] == [name]
 
 
@@ -138,12 +138,12 @@ def test_a_failed_staging_is_a_line_and_retried(runtime: OpenWorkspace, monkeypa
     name = capture(runtime, b"line 03\n", b"three\n")
     with monkeypatch.context() as disk:
         disk.setattr(runtime.service, "stage", full)
-        (line,) = stage_edits_from_hooks(runtime)
+        (line,) = stage_hook_edits_and_list_failures(runtime)
         assert line.startswith(f"{name}, which another agent proposed, can't be staged: ") and "No space" in line
-    assert stage_edits_from_hooks(runtime) == [] and [each.id for each in runtime.service.all()] == [name]
+    assert stage_hook_edits_and_list_failures(runtime) == [] and [each.id for each in runtime.service.all()] == [name]
     with runtime.database.transaction() as connection:
         connection.execute("DROP TABLE captured")
-    (line,) = stage_edits_from_hooks(runtime)
+    (line,) = stage_hook_edits_and_list_failures(runtime)
     assert line.startswith("What other agents proposed can't be staged: ")
 
 
@@ -153,7 +153,7 @@ def test_old_captured_edits_are_removed_once_staged(runtime: OpenWorkspace) -> N
         connection.execute("UPDATE agent_turns SET time = 5")
     second = capture(runtime, b"line 20\n", b"twenty\n", prompt="2")
     assert runtime.captured_edits.proposals_to_stage() == [first, second], "what nobody has looked at stays"
-    stage_edits_from_hooks(runtime)
+    stage_hook_edits_and_list_failures(runtime)
     capture(runtime, b"line 25\n", b"25\n", prompt="3")
     assert [turn.proposal for turn in runtime.captured_edits.turns_of_session("claude", "s")] == [second, "P3"]
     assert runtime.captured_edits.captured_files(first) == []
@@ -164,14 +164,14 @@ def test_a_waiting_agent_is_told_that_its_edit_could_not_be_staged(runtime: Open
     name = capture(runtime, b"line 03\n", b"three\n")
     # A folder where the lock should be.
     (runtime.dirs.locks / f"{runtime.signal.path.name}.lock").mkdir()
-    staged = HookAnswer("deny", f"{name} is staged.", proposal=name)
+    staged = HookCallAnswer("deny", f"{name} is staged.", proposal=name)
     claim = DecisionReportClaim(runtime.dirs.locks, runtime.name)
     answer = stage_edits_and_wait_for_decision(runtime.workspace.root, staged, 0, claim)
     assert answer.words.startswith(f"{name}, which another agent proposed, can't be staged: ")
 
 
 def test_an_unknown_proposal_has_no_news(runtime: OpenWorkspace) -> None:
-    refusal = HookAnswer("deny", "Refused: P7 waits.", proposal="P7")
+    refusal = HookCallAnswer("deny", "Refused: P7 waits.", proposal="P7")
     turn = CapturedAgentTurn("claude", "s", "1", "r", "opus", "P7")
     claim = DecisionReportClaim(runtime.dirs.locks, runtime.name)
     assert answer_call_with_decision_or_refusal(runtime.workspace.root, turn, refusal, claim) == refusal

@@ -23,7 +23,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.git_proposals import stage_worktree_changes
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.unfinished_work import append_decision_to_sessions
+from app.runtime.unfinished_work import append_decision_and_resulting_changes
 from app.storage.process_coordination import DatabaseChangeWatch
 
 NUMBERS = [f"{number}\n" for number in range(40)]
@@ -59,7 +59,7 @@ def proposal(runtime: OpenWorkspace) -> Proposal:
 
 def approve(runtime: OpenWorkspace, proposal: Proposal, *hunks: str, feedback: str = "") -> None:
     result = runtime.service.approve(proposal.id, hunks or None, feedback=feedback)
-    append_decision_to_sessions(runtime, approval_event(result, feedback=feedback))
+    append_decision_and_resulting_changes(runtime, approval_event(result, feedback=feedback))
 
 
 def deny(
@@ -70,13 +70,13 @@ def deny(
     comments: tuple[LineComment, ...] = (),
 ) -> None:
     result = runtime.service.deny(proposal.id, hunks or None, feedback, comments)
-    append_decision_to_sessions(
+    append_decision_and_resulting_changes(
         runtime, decision_event(result, DecisionKind.DENIED, feedback=feedback, comments=comments)
     )
 
 
 def undo(runtime: OpenWorkspace, proposal: Proposal) -> None:
-    append_decision_to_sessions(runtime, undo_event(runtime.service.undo(proposal.id)))
+    append_decision_and_resulting_changes(runtime, undo_event(runtime.service.undo(proposal.id)))
 
 
 class Waiting:
@@ -164,7 +164,7 @@ def test_a_wait_lasts_until_the_decision_is_recorded(
     result = elsewhere.service.approve(proposal.id)
     call.look()
     assert not call.ended.done()
-    append_decision_to_sessions(elsewhere, approval_event(result))
+    append_decision_and_resulting_changes(elsewhere, approval_event(result))
     assert call.over().is_recorded
 
 
@@ -282,7 +282,9 @@ def test_a_stale_proposal_tells_the_agent_to_propose_again(runtime: OpenWorkspac
     assert wait_for_decision(runtime, proposal.id, seconds=60).state == "stale"
     text = read_decision_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
-    append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal.id), DecisionKind.DENIED))
+    append_decision_and_resulting_changes(
+        runtime, decision_event(runtime.service.deny(proposal.id), DecisionKind.DENIED)
+    )
     text = read_decision_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is denied") and "P1 was stale and could not be approved: a.txt changed" in text
     assert "a.txt now contains:" in text and "\t5?" in text

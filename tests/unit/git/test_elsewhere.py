@@ -7,7 +7,7 @@ import pytest
 
 from app.git import blobs
 from app.git.blobs import TreeEntry, checkout_mode, parse_raw_diff
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.remotes import default_remote
 from app.git.run_git import GitFailed
 from app.proposals.values.models import FileOperation, ProposalState
@@ -200,7 +200,7 @@ def test_a_pull_request_of_a_known_remote_uses_the_users_url(opened: Open, root:
     from app.git.remotes import _parse_page_address
 
     git(root, "remote", "add", "up", "git@example.org:o/r.git")
-    with BorrowedRepository(root) as borrowed:
+    with ObjectBorrowingRepository(root) as borrowed:
         ours = _parse_page_address(borrowed, "https://example.org/o/r/pull/3")
         other = _parse_page_address(borrowed, "https://example.org/o/other/commit/" + "a" * 40)
     assert ours is not None and (ours.url, ours.reference) == ("git@example.org:o/r.git", "refs/pull/3/head")
@@ -333,7 +333,7 @@ def test_the_remote_is_chosen_from_the_given_name(root: Path) -> None:
     ):
         if remote:
             git(root, "remote", "add", remote, "https://example.org/o/r.git")
-        with BorrowedRepository(root) as borrowed:
+        with ObjectBorrowingRepository(root) as borrowed:
             try:
                 found = default_remote(borrowed)
             except GitFailed as error:
@@ -344,7 +344,7 @@ def test_the_remote_is_chosen_from_the_given_name(root: Path) -> None:
 
 
 def test_full_disk_makes_git_fail_and_leaves_nothing(root: Path) -> None:
-    borrowed = BorrowedRepository(root)
+    borrowed = ObjectBorrowingRepository(root)
     borrowed.own.rmdir()
     borrowed.own.touch()
     with pytest.raises(GitFailed, match="No room for git to work"), borrowed:

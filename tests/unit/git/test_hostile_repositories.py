@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.attestation.review_notes import GitNotesInstaller
+from app.attestation.review_notes import GitNotesSetup
 from app.attestation.review_policy import ReviewPolicy, read_allowed_signers
-from app.git.borrowed_repository import BorrowedRepository
+from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import read_git_author_identity
-from app.proposals.decide.commit_trailers import commit_proposal
+from app.proposals.decide.proposal_commits import commit_proposal
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.git_proposals import push_proposal, stage_commits_or_pull_request, stage_worktree_changes
 from app.tools.command.run_command import find_command_shell
@@ -117,9 +117,9 @@ def test_programs_in_the_workspace_are_not_run(
     assert not (find_ripgrep(root) or "").startswith(str(root))
     read_git_author_identity.cache_clear()
     read_git_author_identity(root)
-    with BorrowedRepository(root) as borrowed:
+    with ObjectBorrowingRepository(root) as borrowed:
         assert not read_allowed_signers(borrowed, ReviewPolicy(gpg_keys=("ABC",)), "")
-        GitNotesInstaller(borrowed, "").write_changes()
+        GitNotesSetup(borrowed, "").write_changes()
     assert not mark.exists(), mark.read_text()
     assert b"-----BEGIN SSH SIGNATURE-----" in git(root, "cat-file", "commit", commit)
 

@@ -6,10 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.decide.commit_trailers import commit_proposal
+from app.proposals.decide.proposal_commits import commit_proposal
 from app.proposals.files.filesystem import OPEN_FOLDERS, LstatResult, PosixFilesystem
 from app.proposals.values.models import ProposalState
-from app.proposals.values.proposal_errors import ApplyFailed, CommitFailed, DiskFailed, RecoveryNeeded, UndoConflict
+from app.proposals.values.proposal_errors import (
+    ApplyFailed,
+    DiskFailed,
+    GitCommitFailed,
+    RecoveryNeeded,
+    UndoConflict,
+)
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
@@ -377,12 +383,12 @@ def test_files_are_written_although_the_commit_fails(bench: Make, monkeypatch: p
     repository(site)
     site.put(**{"untracked.txt": "u\n"})
     deletion = site.service.approve(site.write(**{"untracked.txt": None}).id).proposal
-    with pytest.raises(CommitFailed, match="Git does not track any file of P1, so there is nothing to commit"):
+    with pytest.raises(GitCommitFailed, match="Git does not track any file of P1, so there is nothing to commit"):
         commit_proposal(site.root, deletion)
     edit = site.service.approve(site.edit("a.txt", ("a", "b")).id).proposal
-    monkeypatch.setattr("app.proposals.decide.commit_trailers._GIT_TIMEOUT_SECONDS", 0.0)
-    with pytest.raises(CommitFailed, match="Git took longer than 0 s; the files are written"):
+    monkeypatch.setattr("app.proposals.decide.proposal_commits._GIT_TIMEOUT_SECONDS", 0.0)
+    with pytest.raises(GitCommitFailed, match="Git took longer than 0 s; the files are written"):
         commit_proposal(site.root, edit)
     monkeypatch.setenv("PATH", str(site.folder))
-    with pytest.raises(CommitFailed, match="Git is not installed, so nothing was committed"):
+    with pytest.raises(GitCommitFailed, match="Git is not installed, so nothing was committed"):
         commit_proposal(site.root, edit)

@@ -10,11 +10,11 @@ import pytest
 from unidiff.patch import PatchSet
 
 import app.proposals
-from app.proposals.decide.commit_trailers import commit_proposal
+from app.proposals.decide.proposal_commits import commit_proposal
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.models import FileOperation
 from app.proposals.values.origin import OriginKind
-from app.proposals.values.proposal_errors import CommitFailed, PatchRefused, ProposalError, UnexportablePatch
+from app.proposals.values.proposal_errors import GitCommitFailed, PatchRefused, ProposalError, UnexportablePatch
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.examples import scale_examples
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
@@ -337,7 +337,7 @@ def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
     draft.write("new.o", "o\n")
     draft.add_changes([PathChange("link", None, FileOrLink(b"nowhere", LINK_MODE))])
     proposal = site.service.stage(draft, "Count in words")
-    with pytest.raises(CommitFailed, match="wrote no files"):
+    with pytest.raises(GitCommitFailed, match="wrote no files"):
         commit_proposal(site.root, proposal)
     proposal = site.service.approve(proposal.id).proposal
     lines = ["Assisted-by: signoff", "Reviewed-in: signoff P1 (5/5 hunks)"]
@@ -357,7 +357,7 @@ def test_a_refused_commit_leaves_the_index_as_it_was(bench: Make) -> None:
     hook.write_text("#!/bin/sh\necho not today >&2; exit 1\n")
     hook.chmod(0o755)
     proposal = site.service.approve(site.write(**{"new.txt": "n\n"}).id).proposal
-    with pytest.raises(CommitFailed, match="not today"):
+    with pytest.raises(GitCommitFailed, match="not today"):
         commit_proposal(site.root, proposal)
     assert git(site.root, "status", "--porcelain") == b"?? new.txt\n"
 
@@ -392,13 +392,13 @@ def test_a_commit_that_git_refuses_is_one_line(bench: Make) -> None:
     git(site.root, "sparse-checkout", "set", "sub")
     outside = site.service.approve(site.write(**{"other/z": "z\n"}).id).proposal
     # Git's sentence begins on an earlier line.
-    with pytest.raises(CommitFailed, match="outside of your sparse-checkout definition"):
+    with pytest.raises(GitCommitFailed, match="outside of your sparse-checkout definition"):
         commit_proposal(site.root, outside)
     (site.root / ".git/index.lock").touch()
-    with pytest.raises(CommitFailed, match=r"\.lock': File exists\.\); the files are written"):
+    with pytest.raises(GitCommitFailed, match=r"\.lock': File exists\.\); the files are written"):
         commit_proposal(site.root, done)
     many = tuple(done.files[0].model_copy(update={"path": "x" * 100_000 + str(n)}) for n in range(40))
-    with pytest.raises(CommitFailed, match=r"can't be run \(Argument list too long\)"):
+    with pytest.raises(GitCommitFailed, match=r"can't be run \(Argument list too long\)"):
         commit_proposal(site.root, done.model_copy(update={"files": many}))
 
 

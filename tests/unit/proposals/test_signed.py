@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.decide.commit_trailers import commit_proposal, make_trailers
+from app.proposals.decide.proposal_commits import commit_proposal, make_trailers
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from app.proposals.decide.comment_follow_up import diff_with_superseded_proposal
-from app.proposals.journal.journal import effective_records, folder_modes_from_records, undone_records
+from app.proposals.journal.journal import effective_records, folder_modes_from_records, records_reverted_by_last_undo
 from app.proposals.values.models import (
     TRANSITIONS,
     FileDiff,
@@ -71,7 +71,7 @@ def records(history: str) -> list[JournalRecord]:
 def test_undo_and_redo_count_as_one_record(history: str, on_disk: list[int], taken_back: list[int]) -> None:
     found = records(history)
     assert [record.id for record in effective_records(found)] == on_disk
-    assert [record.id for record in undone_records(found)] == taken_back
+    assert [record.id for record in records_reverted_by_last_undo(found)] == taken_back
     done = [record.id for record in found if record.state == "done"]
     assert folder_modes_from_records(found) == ({"folder": done[0]} if done else {})
 

@@ -23,7 +23,7 @@ from app.sandbox.enclosed_process import process_limits
 from app.sandbox.files_and_links import copy_file
 from app.sandbox.path_policy import StagingPathPolicy
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.workspace_backup import make_workspace_backup, prune_workspace_backups
+from app.sandbox.workspace_backup import locate_workspace_backup, prune_workspace_backups
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_both_modes import printed
 from tests.waiting import until
@@ -70,7 +70,7 @@ def facts(root: Path) -> dict[str, tuple[int, int, bytes]]:
 @contextmanager
 def killed_command(root: Path, runs: Path | None = None, pending: PendingFiles | None = None) -> Iterator[Path]:
     """A command that runs for the block and is then killed, as is signoff; yield the folder of the copies."""
-    guard = make_workspace_backup(root, runs or root.parent / "runs")
+    guard = locate_workspace_backup(root, runs or root.parent / "runs")
     with guard.locked():
         guard.back_up_and_write_pending(StagingPathPolicy(Workspace(root), pending or {}), pending or {})
         yield guard.store
@@ -143,7 +143,7 @@ async def test_an_incomplete_backup_runs_none_and_is_made_anew(
 
 async def test_copies_are_removed_when_old_or_on_request_but_not_while_needed(root: Path, sandbox: Sandbox) -> None:
     runs = root.parent / "runs"
-    guard = make_workspace_backup(root, runs)
+    guard = locate_workspace_backup(root, runs)
     for old in (True, False):
         async with sandbox.open_run({}) as run:
             await printed(run, "echo x > b.txt")
@@ -261,7 +261,7 @@ async def test_a_file_with_holes_takes_no_more_room_after_a_command(root: Path, 
         await printed(run, "echo x > disk.img")
     assert image.read_bytes() == data and image.stat().st_blocks <= blocks
     assert (
-        max(copy.stat().st_blocks for copy in make_workspace_backup(root, root.parent / "runs").store.iterdir())
+        max(copy.stat().st_blocks for copy in locate_workspace_backup(root, root.parent / "runs").store.iterdir())
         < 1_000
     )
 
@@ -294,7 +294,7 @@ def test_a_backup_that_a_power_cut_damaged_replaces_nothing(root: Path, sandbox:
 
 
 async def test_a_command_that_ends_during_the_wait_is_not_a_crash(root: Path, sandbox: Sandbox) -> None:
-    guard, policy = make_workspace_backup(root, root.parent / "runs"), StagingPathPolicy(Workspace(root), {})
+    guard, policy = locate_workspace_backup(root, root.parent / "runs"), StagingPathPolicy(Workspace(root), {})
     with guard.locked():
         guard.back_up_and_write_pending(policy, {})
         waiting = asyncio.create_task(asyncio.to_thread(sandbox.restore_after_crash))

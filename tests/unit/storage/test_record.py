@@ -11,7 +11,7 @@ import pytest
 
 from app.agent.decision_service import approval_event, decision_event, undo_event
 from app.conversation.events import DecisionKind
-from app.proposals.decide.commit_trailers import decisions_leading_to
+from app.proposals.decide.proposal_commits import decisions_leading_to
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheckResult

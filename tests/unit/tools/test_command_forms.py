@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.base.command_forms import CommandForm, NotSimpleCommand, allowable_forms
+from app.tools.base.command_forms import AllowableCommandPattern, NotSimpleCommand, allowable_forms
 
 WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1, max_size=4)
 
@@ -83,15 +83,15 @@ def test_permission_forms_are_ordered_from_wide_to_exact(command: str, forms: li
 def test_a_compound_command_has_no_form(command: str) -> None:
     with pytest.raises(NotSimpleCommand):
         allowable_forms(command)
-    assert not CommandForm(("pytest",), open=True).matches(command)
+    assert not AllowableCommandPattern(("pytest",), open=True).matches(command)
 
 
 def test_a_form_covers_whole_words_in_their_order() -> None:
-    form = CommandForm(("git", "diff"), open=True)
+    form = AllowableCommandPattern(("git", "diff"), open=True)
     assert form.matches("git diff") and form.matches("git  'diff' --stat *.py")
     others = ("git", "git difftool", "git -c x diff", "git log diff", "git d*")
     assert not any(form.matches(other) for other in others)
-    assert not CommandForm(("git", "diff"), open=False).matches("git diff x")
+    assert not AllowableCommandPattern(("git", "diff"), open=False).matches("git diff x")
     (*_, exact) = allowable_forms("cat '*'")
     assert exact.matches("cat '*'") and not exact.matches("cat *")
 
@@ -123,18 +123,18 @@ def test_a_form_covers_whole_words_in_their_order() -> None:
     ],
 )
 def test_a_reading_form_covers_no_writing(words: tuple[str, ...], covered: str, asked: tuple[str, ...]) -> None:
-    form = CommandForm(words, open=True)
+    form = AllowableCommandPattern(words, open=True)
     assert form.matches(covered)
     assert not [command for command in asked if form.matches(command)]
 
 
 @given(words=WORDS, is_open=st.booleans())
 def test_a_form_survives_dump_and_load(words: list[str], is_open: bool) -> None:
-    form = CommandForm(tuple(words), is_open)
-    assert CommandForm.load(form.dump()) == form
+    form = AllowableCommandPattern(tuple(words), is_open)
+    assert AllowableCommandPattern.load(form.dump()) == form
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[[], true]", '[["a"], 1]', "[[1], true]", '{"a": 1}'])
 def test_an_invalid_form_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        CommandForm.load(text)
+        AllowableCommandPattern.load(text)

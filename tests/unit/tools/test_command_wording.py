@@ -10,8 +10,8 @@ from app.tools.command import command_result
 from app.tools.command.command_result import (
     SOCKETS_NOTE,
     TERMINALS_NOTE,
-    command_permission_notes,
     describe_how_commands_run,
+    notes_before_allowing_command,
     sandbox_failure_notes,
 )
 
@@ -24,7 +24,7 @@ DIFFERENCE = {
 def notes_of(probe: SandboxCapabilities, *resources: str, hold: bool = False, **more: Any) -> list[str]:
     planning, sockets = more.get("planning", False), more.get("sockets", ())
     allowed = AllowedCommandResources(resources, sockets=sockets)
-    return list(command_permission_notes(probe, allowed, plan_mode=planning, hold_ignored=hold))
+    return list(notes_before_allowing_command(probe, allowed, plan_mode=planning, hold_ignored=hold))
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))

@@ -56,7 +56,7 @@ class EntryGutterMarks(NamedTuple):
         return self.last if self.last is not None and row == height - 1 else self.rest
 
 
-class GrowingRows(Protocol):
+class GrowingTextRows(Protocol):
     """Rows of a growing text: finished rows are not laid out again."""
 
     @property
@@ -87,7 +87,7 @@ class TranscriptEntry(Struct, metaclass=_AbstractStructMeta, frozen=True):
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the rows for `width` cells beside the marks; at least one, unless `growing_rows` returns rows."""
 
-    def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
+    def growing_rows(self, former: GrowingTextRows | None, width: int, opened: bool) -> GrowingTextRows | None:
         """Return rows for a growing text that is too long to lay out again each time; else None.
 
         `former` is the previous result of this method for the same place; None if there is none.

@@ -11,7 +11,7 @@ from widgets.chat.entries.entry_base import (
     USER_BAR,
     EntryGutterMarks,
     FoldedEntry,
-    GrowingRows,
+    GrowingTextRows,
     TranscriptEntry,
     image_line,
 )
@@ -154,7 +154,7 @@ class ModelAnswerEntry(TranscriptEntry, frozen=True):
         more = [_more_line(struck[2:])] if len(struck) > 2 and not opened else []
         return [head, *(struck if opened else struck[:2]), *more]
 
-    def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
+    def growing_rows(self, former: GrowingTextRows | None, width: int, opened: bool) -> GrowingTextRows | None:
         """Return the Markdown written so far; None for a discarded answer."""
         if self.state == "discarded":
             return None
@@ -204,7 +204,7 @@ class ReasoningEntry(FoldedEntry, frozen=True):
         preview = shorten_to_one_line(shown.replace("**", ""), width - len(label))
         return [StyledLine(((label, MUTED_STYLE), (preview, TextStyle("muted", italic=True))), action="toggle")]
 
-    def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
+    def growing_rows(self, former: GrowingTextRows | None, width: int, opened: bool) -> GrowingTextRows | None:
         """Return the rows of the whole reasoning; None if the entry is folded."""
         if not opened:
             return None

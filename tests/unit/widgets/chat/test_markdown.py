@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.chat.entries.entry_base import GrowingRows
+from widgets.chat.entries.entry_base import GrowingTextRows
 from widgets.chat.entries.message_entries import ModelAnswerEntry
 from widgets.chat.markdown.markdown_blocks import markdown_parser
 from widgets.chat.markdown.markdown_document import MarkdownDocument, markdown_lines
@@ -221,7 +221,7 @@ def test_a_paragraph_of_many_pages_flows_on_as_one() -> None:
 def test_an_interrupted_layout_continues_where_it_stopped(end: str) -> None:
     text = "See [the manual].\n\n" * 200 + end
     entry = ModelAnswerEntry("answer", text)
-    document: GrowingRows | None = None
+    document: GrowingTextRows | None = None
     calls = 0
     while calls < 1_000 and (document is None or not document.advance(deadline=0.0)):
         document = entry.growing_rows(document, 60, opened=False)

@@ -15,10 +15,10 @@ from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
 from widgets.diff.display_cells import (
-    display_only_spans,
+    choose_shown_spans_of_changed_line,
+    choose_shown_spans_of_context_line,
     display_text,
-    visible_spans_of_changed_line,
-    visible_spans_of_context_line,
+    make_display_text_with_gaps,
 )
 
 SPANS = st.lists(
@@ -64,16 +64,16 @@ def test_marking_seen_lines_again_changes_nothing() -> None:
 
 def test_a_line_that_fits_or_shows_its_change_is_not_cut() -> None:
     line = "word " * 400
-    assert visible_spans_of_changed_line(line, ((0, 4),), 2_000, True) is None
-    assert visible_spans_of_changed_line(line, ((0, 4),), 1_999, True) is not None
-    beyond_the_edge = visible_spans_of_changed_line(line, ((0, 4),), 100, False)
+    assert choose_shown_spans_of_changed_line(line, ((0, 4),), 2_000, True) is None
+    assert choose_shown_spans_of_changed_line(line, ((0, 4),), 1_999, True) is not None
+    beyond_the_edge = choose_shown_spans_of_changed_line(line, ((0, 4),), 100, False)
     assert beyond_the_edge is None, "it is not in the way"
-    assert visible_spans_of_changed_line(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
-    assert visible_spans_of_changed_line("x" * 500, ((3, 5),), 80, False) is None
-    assert visible_spans_of_changed_line("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
-    assert visible_spans_of_changed_line("x" * 500, (), 80, False) is None, "a new line is shown whole"
-    assert visible_spans_of_context_line("x" * 1_999, True) is None
-    assert visible_spans_of_context_line("x" * 5_000, True) == ((0, 400),)
+    assert choose_shown_spans_of_changed_line(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
+    assert choose_shown_spans_of_changed_line("x" * 500, ((3, 5),), 80, False) is None
+    assert choose_shown_spans_of_changed_line("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
+    assert choose_shown_spans_of_changed_line("x" * 500, (), 80, False) is None, "a new line is shown whole"
+    assert choose_shown_spans_of_context_line("x" * 1_999, True) is None
+    assert choose_shown_spans_of_context_line("x" * 5_000, True) == ((0, 400),)
 
 
 LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
@@ -83,11 +83,11 @@ LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
 def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], width: int, wrap: bool) -> None:
     changed = tuple((10 * start, min(len(line), 10 * start + 7)) for start in sorted({start for start, _ in spans}))
     changed = tuple(span for span in changed if span[0] < span[1])
-    kept = visible_spans_of_changed_line(line, changed, width, wrap)
+    kept = choose_shown_spans_of_changed_line(line, changed, width, wrap)
     if kept is None:
         return
     assert all(any(low <= start and end <= high for low, high in kept) for start, end in changed)
-    shown = display_only_spans(line, kept)
+    shown = make_display_text_with_gaps(line, kept)
     texts, at = [], 0
     for start, end in (*kept, (len(line), len(line))):
         if at < start:

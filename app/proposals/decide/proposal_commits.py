@@ -13,7 +13,7 @@ from msgspec import Struct
 from app.proposals.text.diff import diff_lines
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.proposal_errors import CommitFailed
+from app.proposals.values.proposal_errors import GitCommitFailed
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
 from app.sandbox.environment import find_program_outside_workspace, is_secret_variable
 
@@ -30,7 +30,7 @@ def written_paths(proposal: Proposal) -> list[str]:
     return sorted({path for change in proposal.files if change.has_applied_part for path in change.paths})
 
 
-def make_commit_message(proposal: Proposal) -> str:
+def format_summary_as_commit_message(proposal: Proposal) -> str:
     """Return the summary as a commit message: a subject; if it had to be shortened, the whole summary below it."""
     summary = " ".join(proposal.summary.split())
     if len(summary) <= _LINE_WIDTH:
@@ -54,12 +54,12 @@ def commit_proposal(root: Path, proposal: Proposal, trailers: Sequence[str] = ()
         The commit's id.
 
     Raises:
-        CommitFailed: git refused or there is nothing to commit; the files stay as they are.
+        GitCommitFailed: git refused or there is nothing to commit; the files stay as they are.
     """
     names = written_paths(proposal)
     if not names:
-        raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
-    message = "\n".join((make_commit_message(proposal), "", *trailers, ""))
+        raise GitCommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
+    message = "\n".join((format_summary_as_commit_message(proposal), "", *trailers, ""))
     git = partial(_git, root)
     untracked = set(git("ls-files", "--others", "--exclude-standard", "-z", "--", *names).split("\0"))
     new = [name for name in names if name in untracked]
@@ -68,13 +68,13 @@ def commit_proposal(root: Path, proposal: Proposal, trailers: Sequence[str] = ()
     tracked_names = set(git("ls-files", "-z", "--", *names).split("\0"))
     tracked = [name for name in names if name in tracked_names]
     if not tracked:
-        raise CommitFailed(f"Git does not track any file of {proposal.id}, so there is nothing to commit.")
+        raise GitCommitFailed(f"Git does not track any file of {proposal.id}, so there is nothing to commit.")
     try:
         git(*_signing_options(root), "commit", "--quiet", "--only", "--message", message, "--", *tracked)
-    except CommitFailed:
+    except GitCommitFailed:
         if new:
             # Otherwise `git merge --abort` could fail.
-            with suppress(CommitFailed):
+            with suppress(GitCommitFailed):
                 git("update-index", "--force-remove", "--", *new)
         raise
     return git("rev-parse", "HEAD").strip()
@@ -87,7 +87,7 @@ _SIGNING_PROGRAMS = (("gpg", "gpg.program", "gpg.openpgp.program"), ("ssh-keygen
 def _signing_options(root: Path) -> Iterator[str]:
     """Yield options with which git signs with programs outside the workspace, if none are configured."""
     configured = ""
-    with suppress(CommitFailed):
+    with suppress(GitCommitFailed):
         configured = _git(root, "config", "--name-only", "--get-regexp", r"^gpg\.(.*\.)?program$")
     for name, *settings in _SIGNING_PROGRAMS:
         program = find_program_outside_workspace(name, root)
@@ -100,7 +100,7 @@ _HOOK_VARIABLES = ("SIGNOFF_HOME", "SSH_AUTH_SOCK")
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """Return git's output, with paths taken literally; raise CommitFailed if git fails."""
+    """Return git's output, with paths taken literally; raise GitCommitFailed if git fails."""
     # The repository's hooks run, as the user wants, but they do not get API keys.
     environment = {
         name: value
@@ -111,7 +111,7 @@ def _git(root: Path, *arguments: str) -> str:
     # Not from `.venv/bin` of the workspace, which commands write to; only the hooks find programs there.
     program = find_program_outside_workspace("git", root)
     if program is None:
-        raise CommitFailed("Git is not installed, so nothing was committed; the files are written.")
+        raise GitCommitFailed("Git is not installed, so nothing was committed; the files are written.")
     try:
         result = subprocess.run(
             # Do not run the file system monitor that the repository configures.
@@ -124,11 +124,11 @@ def _git(root: Path, *arguments: str) -> str:
         )
     except OSError as error:
         # For example, there are too many names for one command line.
-        raise CommitFailed(
+        raise GitCommitFailed(
             f"Git can't be run ({error.strerror}), so nothing was committed; the files are written."
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise CommitFailed(
+        raise GitCommitFailed(
             f"Git took longer than {_GIT_TIMEOUT_SECONDS:.0f} s; the files are written, commit them yourself."
         ) from error
     output = result.stdout.decode("utf-8", "surrogateescape")
@@ -138,7 +138,7 @@ def _git(root: Path, *arguments: str) -> str:
         sentence = message.partition("\n\n")[0].partition("\nhint:")[0]
         why = textwrap.shorten(sentence, _MAX_ERROR_CHARACTERS, placeholder=" …")
         why = why or f"exit code {result.returncode}"
-        raise CommitFailed(f"Git did not commit ({why}); the files are written, commit them yourself.")
+        raise GitCommitFailed(f"Git did not commit ({why}); the files are written, commit them yourself.")
     return output
 
 
