@@ -81,13 +81,13 @@ def test_nothing_else_blocks_it_and_sigterm_ends_it(folder: Path, processes: For
 STUCK = """
 import asyncio, os, signal, sys, threading, time
 from app.runtime import shutdown as leaving
-from app.runtime.shutdown import exit_on_signals
+from app.runtime.shutdown import exit_on_signals_even_if_stuck
 
 leaving.PATIENCE = 0.2
 
 async def main():
     sys.stdout.write("\\x1b[?1049h\\x1b[?1003h")
-    with exit_on_signals(lambda code: None, lambda: True) as end_if_stuck:
+    with exit_on_signals_even_if_stuck(lambda code: None, lambda: True) as end_if_stuck:
         print("stuck", flush=True)
         WAY
 
