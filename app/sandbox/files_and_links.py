@@ -133,6 +133,22 @@ def _is_open_in_other_process(facts: os.stat_result) -> bool:
     return False
 
 
+_NO_FOLDER = Path(os.devnull, "none")
+
+
+def folder_unless_link(place: Path) -> Path:
+    """Return the path of a folder; if it is a link, which may lead anywhere, a path that can't exist."""
+    return _NO_FOLDER if place.is_symlink() else place
+
+
+def path_below(folder: Path, path: str) -> Path:
+    """Return the path of an entry below a folder; if one of its parent folders is a link, a path that can't exist."""
+    *parents, name = path.split("/")
+    for parent in parents:
+        folder = folder_unless_link(folder / parent)
+    return folder / name
+
+
 def read_file_or_link(path: Path, limit: int) -> FileOrLink | None:
     """Return the file or link at a path; None for anything else.
 

@@ -23,7 +23,9 @@ from app.sandbox.files_and_links import (
     FileLease,
     copy_file,
     exchange_files,
+    folder_unless_link,
     has_same_content,
+    path_below,
     rename_without_replacing,
     stat_or_none,
 )
@@ -45,7 +47,7 @@ class _FolderPair(Struct, frozen=True):
     """A folder of the layer, and the corresponding folder of the workspace."""
 
     layer: Path
-    """The folder of the layer; the path may be missing, or not be a folder."""
+    """The folder of the layer; the path may be missing, or not be a folder, but it is never a link."""
     folder: int
     """Open descriptor of the workspace's folder; -1 if it is missing and not created."""
     path: str
@@ -159,7 +161,7 @@ class IgnoredFileWriter(Struct):
         target = os.open(self.root, _FOLDER_FLAGS)
         try:
             for name in filter(None, folder.split("/")):
-                layer /= name
+                layer = folder_unless_link(layer / name)
                 merged = merged and not is_whiteout(layer) and not is_opaque(layer)
                 target = _open_subfolder(target, name, make=not self.dry and os.path.lexists(layer))
             if target >= 0 or self.dry:
@@ -285,7 +287,8 @@ class IgnoredFileWriter(Struct):
         """Remove a folder that the command has removed; files in it that another program has changed stay."""
         inner = os.open(name, _FOLDER_FLAGS, dir_fd=at.folder)
         try:
-            self._write_entries(_FolderPair(at.layer / name, inner, at.join(name), merged=False, top=at.top))
+            layer = folder_unless_link(at.layer / name)
+            self._write_entries(_FolderPair(layer, inner, at.join(name), merged=False, top=at.top))
         finally:
             os.close(inner)
         try:
@@ -491,7 +494,7 @@ class IgnoredFileWriter(Struct):
         self._failed[path] = (error.strerror or str(error)).lower()
         if not self.dry:
             with suppress(OSError):
-                self._keep_version(self.layer / path, path)
+                self._keep_version(path_below(self.layer, path), path)
 
     def _skip_and_keep_version(self, at: _FolderPair, name: str, source: Path | None, why: str) -> None:
         """Leave a path of the workspace unchanged, and keep the command's version in another folder."""

@@ -11,7 +11,13 @@ from pathlib import Path
 
 from app.sandbox.captured_changes import ChangedPathWithSize, CommandFileChanges, PathChange, PendingFiles
 from app.sandbox.confinement import ChangedByCommandAndOtherProgram
-from app.sandbox.files_and_links import has_same_content, read_file_or_link, stat_or_none, write_file_or_link
+from app.sandbox.files_and_links import (
+    has_same_content,
+    path_below,
+    read_file_or_link,
+    stat_or_none,
+    write_file_or_link,
+)
 from app.sandbox.path_policy import StagingPathPolicy, list_folder
 from app.workspace.reading import read_regular_file
 
@@ -58,7 +64,7 @@ class UpperLayer:
         scan.folder("", hidden=False, ignored=False)
         # A pending file that the command removed leaves no entry in the layer.
         for path, leaf in self._pending.items():
-            if leaf is not None and path not in scan.seen and not os.path.lexists(self._folder / path):
+            if leaf is not None and path not in scan.seen and not os.path.lexists(path_below(self._folder, path)):
                 scan.note_removed_leaf(path)
         touched = [each for path, each in sorted(scan.touched.items()) if self._differs_from_before(path)]
         return CommandFileChanges(tuple(touched), tuple(sorted(scan.left_out)), tuple(sorted(scan.ignored_paths)))
@@ -73,16 +79,15 @@ class UpperLayer:
         if path in self._pending:
             before = self._pending[path]
         else:
-            before = read_file_or_link(self._root / path, limit)
-            if before is not None and os.lstat(self._root / path).st_ctime_ns > self.filled_at:
+            lower = path_below(self._root, path)
+            before = read_file_or_link(lower, limit)
+            if before is not None and lower.lstat().st_ctime_ns > self.filled_at:
                 raise ChangedByCommandAndOtherProgram(path)
-        return PathChange(path, before, read_file_or_link(self._folder / path, limit))
+        return PathChange(path, before, read_file_or_link(path_below(self._folder, path), limit))
 
     def _differs_from_before(self, path: str) -> bool:
-        after = self._folder / path
-        if path in self._pending:
-            return not has_same_content(after, self._pending[path])
-        return not has_same_content(after, self._root / path)
+        before = self._pending[path] if path in self._pending else path_below(self._root, path)
+        return not has_same_content(path_below(self._folder, path), before)
 
     def _make_folders(self, path: str, modes: dict[Path, int]) -> None:
         for above in reversed(Path(path).parents[:-1]):
@@ -180,9 +185,9 @@ class _LayerScan:
             for entry in scan:
                 inside = f"{path}/{entry.name}"
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if inside in self.seen or self._is_not_reported(inside, is_folder=is_folder, ignored=ignored):
+                if not is_folder and os.path.lexists(path_below(self._folder, inside)):
                     continue
-                if os.path.lexists(self._folder / inside) and not is_folder:
+                if self._is_not_reported(inside, is_folder=is_folder, ignored=ignored):
                     continue
                 mode = entry.stat(follow_symlinks=False).st_mode
                 self._note_removed(

@@ -36,6 +36,7 @@ from app.sandbox.captured_changes import (
 from app.sandbox.files_and_links import (
     copy_file,
     has_same_content,
+    path_below,
     read_file_or_link,
     set_mode,
     stat_or_none,
@@ -226,7 +227,8 @@ class WorkspaceBackup(Struct):
 
     def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents. Raises OSError."""
-        return PathChange(path, self._content_before(path, limit), read_file_or_link(self.root / path, limit))
+        after = read_file_or_link(path_below(self.root, path), limit)
+        return PathChange(path, self._content_before(path, limit), after)
 
     def restore_files(self, policy: StagingPathPolicy) -> int:
         """Restore all files; return how many had changed. Raises FilesNotRestored."""

@@ -176,6 +176,30 @@ async def test_the_mode_is_chosen_by_what_works(root: Path, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
+async def test_a_link_in_place_of_a_folder_moves_and_reads_nothing_outside(root: Path, way: SandboxMode) -> None:
+    outside = root.parent / "outside"
+    for folder, text in ((outside, "secret"), (root / "a", "own"), (root / "build", "own"), (root / "c", "own")):
+        for name in ("key", "build/key", "d/key"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+    (root / "old").symlink_to(outside)
+    (root / ".gitignore").write_text("build\n")
+    sandbox = await sandbox_of(root, way)
+    async with sandbox.open_run({}) as run:
+        links = f"rm -rf a build; ln -s {outside} a; ln -s {outside} build; rm old; mkdir old; echo new > old/key"
+        await printed(run, f"{links}; rm -rf c; mkdir c; echo > c/d")
+        found = await run.find_changes()
+        changes = [run.read_change(each.path, 100) for each in found.touched]
+        await run.write_back(found.ignored_paths)
+    assert {each.path for each in changes if each.after is None} >= {"a/key", "a/d/key", "c/key", "c/d/key"}
+    assert all(
+        b"secret" not in (leaf.data if leaf else b"") for each in changes for leaf in (each.before, each.after)
+    )
+    assert all((outside / name).read_text() == "secret" for name in ("key", "build/key", "d/key"))
+    assert (root / "build").readlink() == outside
+
+
+@pytest.mark.parametrize("way", list(SandboxMode))
 async def test_no_change_is_staged_in_a_folder_that_tools_do_not_touch(root: Path, way: SandboxMode) -> None:
     subprocess.run(["git", "init", "-q", "sub"], cwd=root, check=True)
     sandbox = await sandbox_of(root, way)
