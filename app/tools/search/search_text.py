@@ -8,7 +8,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -26,7 +25,7 @@ from app.tools.base.targets import (
     walked_file_looks_secret,
 )
 from app.tools.search.list_files import compile_path_matcher, list_files_with_pending_edits, run_with_time_limit
-from app.tools.search.ripgrep_filter import RipgrepFileFilter, find_required_texts, find_ripgrep
+from app.tools.search.required_texts import find_required_texts
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import PathBecameLink, WalkedFileContent
 from app.workspace.secrets import secret_path_reason
@@ -36,8 +35,8 @@ LineMatch = tuple[int, int, str]
 FindMatch = Callable[[str, int], re.Match[str] | None]
 """Finds the first match in a text at or after an index."""
 
-_CASE_VARIANTS = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
-"""Non-ASCII letters that match an ASCII letter if case is ignored (see the documentation of re.IGNORECASE)."""
+_CASE_VARIANTS = tuple(letter.encode() for letter in "\u0130\u0131\u017f\u212a")
+"""Non-ASCII letters that match i, s or k if case is ignored (see the documentation of re.IGNORECASE)."""
 
 REGEX_WORKER_FILE = Path(__file__).with_name("regex_worker.py")
 _MAX_WORKER_SECONDS = 60
@@ -175,32 +174,24 @@ def _make_content_filter(pattern: str, *, regex: bool, ignore_case: bool) -> Cal
     texts, ignore_case = find_required_texts(pattern, regex=regex, ignore_case=ignore_case)
     if not texts:
         return lambda content: True
-    if not ignore_case and len(texts) == 1:
-        (needed,) = (text.encode() for text in texts)
-        return lambda content: needed in content or content.startswith(WIDE_MARKS)
-    pieces = [b"".join(_letter_expression(letter, ignore_case) for letter in text) for text in sorted(texts)]
-    search = re.compile(b"|".join(pieces)).search
-    return lambda content: search(content) is not None or content.startswith(WIDE_MARKS)
+    needed = [(text.lower() if ignore_case else text).encode() for text in sorted(texts)]
+    exceptions = _CASE_VARIANTS if ignore_case else ()
 
+    def can_match(content: bytes) -> bool:
+        searched = content.lower() if ignore_case else content
+        return (
+            any(text in searched for text in needed)
+            or content.startswith(WIDE_MARKS)
+            or (not content.isascii() and any(letter in content for letter in exceptions))
+        )
 
-def _letter_expression(letter: str, ignore_case: bool) -> bytes:
-    """Return an expression for the UTF-8 of an ASCII letter, and of all letters that `re.IGNORECASE` equates with
-    it."""
-    if not ignore_case or not letter.isalpha():
-        return re.escape(letter).encode()
-    lower, upper = letter.lower().encode(), letter.upper().encode()
-    others = "".join(_CASE_VARIANTS.get(letter.lower(), ()))
-    return b"(?:" + b"|".join([b"[" + lower + upper + b"]", *(other.encode() for other in others)]) + b")"
+    return can_match
 
 
 MAX_SHOWN_LINES = 200
 """Maximum number of matching lines in one result."""
 MAX_LINE_CHARACTERS = 300
 """Maximum number of characters of one line, around its first match."""
-BATCH_FILES = 2_000
-"""Number of files for one call of ripgrep: the first files are searched before the last ones are found."""
-MIN_RIPGREP_FILES = 50
-"""For this many files or fewer, starting ripgrep costs more than it saves."""
 BATCH_BYTES = 1_000_000
 """A batch for the matcher is complete when its files have this many bytes."""
 
@@ -238,7 +229,6 @@ class StoppableTextSearch(Struct):
     root_path: str
     glob: str
     matcher: LineMatcher
-    ripgrep_filter: RipgrepFileFilter | None
     allowed_secret: str = ""
     """A file that the model named: the user was already asked for it if it looks like a secret."""
     findings: SearchMatches = field(default_factory=SearchMatches)
@@ -265,20 +255,7 @@ class StoppableTextSearch(Struct):
     def stop(self) -> None:
         """Make `run` return soon with its results so far."""
         self._stopped = True
-        if self.ripgrep_filter is not None:
-            self.ripgrep_filter.stop()
         self.matcher.stop()
-
-    def _iterate_candidates(self) -> Iterator[tuple[str, bool]]:
-        """Yield the files that may match, sorted, each with whether pending edits change it; lists files lazily."""
-        touched = self.context.draft.touched_paths()
-        files = self._iterate_root_paths()
-        while not self._stopped and (batch := list(islice(files, BATCH_FILES))):
-            on_disk = [path for path in batch if path not in touched]
-            if self.ripgrep_filter is not None and len(on_disk) > MIN_RIPGREP_FILES:
-                passed = set(self.ripgrep_filter.filter_paths(on_disk))
-                batch = [path for path in batch if path in touched or path in passed]
-            yield from ((path, path in touched) for path in batch)
 
     def _iterate_root_paths(self) -> Iterator[str]:
         """Yield the files to search, without those that look like secrets by their path."""
@@ -301,10 +278,11 @@ class StoppableTextSearch(Struct):
         """
         batch: list[_SearchedFile] = []
         size, max_files = 0, 1
-        for path, pending in self._iterate_candidates():
+        touched = self.context.draft.touched_paths()
+        for path in self._iterate_root_paths():
             if self._stopped:
                 return
-            file = self._read_staged(path) if pending else self._read_on_disk(path, read)
+            file = self._read_staged(path) if path in touched else self._read_on_disk(path, read)
             if file is None:
                 continue
             batch.append(file)
@@ -433,21 +411,9 @@ class SearchText(Tool):
             root_path,
             arguments.glob or "",
             matcher,
-            _make_ripgrep_filter(arguments, context),
             allowed_secret,
         )
         return _format_report(arguments.pattern, await run_with_time_limit(search.run, search.stop, SEARCH_SECONDS))
-
-
-def _make_ripgrep_filter(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFileFilter | None:
-    root = context.workspace.root
-    program = find_ripgrep(root)
-    texts, ignore_case = find_required_texts(
-        arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case
-    )
-    if program is None or not texts:
-        return None
-    return RipgrepFileFilter(program, root, texts, ignore_case=ignore_case)
 
 
 def _format_report(pattern: str, result: SearchMatches) -> ToolOutput:

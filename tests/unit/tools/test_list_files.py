@@ -81,14 +81,11 @@ async def test_a_listing_ends_at_its_time_limit_with_partial_results(
     assert "[stopped after" in output.text.split("\n")[-1]
 
 
-@pytest.mark.parametrize(("regex", "with_ripgrep"), [(True, False), (False, True)])
+@pytest.mark.parametrize("regex", [True, False])
 async def test_a_search_reads_files_before_the_listing_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regex: bool, with_ripgrep: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regex: bool
 ) -> None:
     monkeypatch.setattr(search_text, "SEARCH_SECONDS", 1.0)
-    monkeypatch.setattr(search_text, "BATCH_FILES", 100)
-    if not with_ripgrep:
-        monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
     (tmp_path / "000000000003.txt").write_text("a needle\n")
     workspace = EndlessWorkspace(tmp_path)
     output = await Bench(workspace, MemoryDraft(workspace)).call("search_text", pattern="needle", regex=regex)

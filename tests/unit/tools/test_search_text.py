@@ -1,4 +1,4 @@
-"""`search_text`: with ripgrep and without, the same lines are found, and nothing that must stay hidden."""
+"""`search_text`: finds the matching lines, and nothing that must stay hidden."""
 
 import asyncio
 import json
@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,11 +17,9 @@ from hypothesis import strategies as st
 from app.proposals.text.document import Document
 from app.tools.base.contract import PermissionAnswer, ToolCallNotPermitted, ToolError
 from app.tools.search import search_text
-from app.tools.search.ripgrep_filter import find_ripgrep
 from app.tools.search.search_text import REGEX_WORKER_FILE, LineMatch, LiteralMatcher, MatcherStopped, RegexMatcher
 from tests.examples import scale_examples
 from tests.unit.tools.memory_draft import Bench
-from tests.unit.tools.ripgrep_stand_in import let_all_pass
 
 
 def put(bench: Bench, path: str, content: str | bytes) -> None:
@@ -31,20 +28,7 @@ def put(bench: Bench, path: str, content: str | bytes) -> None:
     target.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-@pytest.fixture(params=["ripgrep", "python"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to search; ripgrep even for few files, or where it is not installed, one that sieves nothing out."""
-    if request.param == "python":
-        monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
-    elif find_ripgrep(Path("/nonexistent")) is None:
-        stand_in = let_all_pass(tmp_path / "rg")
-        monkeypatch.setattr(search_text, "find_ripgrep", lambda root: str(stand_in))
-    monkeypatch.setattr(search_text, "MIN_RIPGREP_FILES", 0)
-    return str(request.param)
-
-
-@pytest.mark.usefixtures("engine")
-class TestBothEngines:
+class TestSearch:
     async def test_finds_literally(self, bench: Bench) -> None:
         put(bench, "src/a.py", "x = f(1)\ny = g(2)\nz = f(1)\n")
         put(bench, "b.py", "f[1]\n")
@@ -52,7 +36,7 @@ class TestBothEngines:
         assert output.text == "src/a.py\n  1: x = f(1)\n  3: z = f(1)\n[2 matching lines in 1 file]"
         assert output.summary == "2 matching lines in 1 file"
 
-    async def test_finds_by_expression_also_by_one_that_ripgrep_does_not_support(self, bench: Bench) -> None:
+    async def test_finds_by_expression(self, bench: Bench) -> None:
         put(bench, "a.py", "def one():\nclass Two:\ndefine\n")
         output = await bench.call("search_text", pattern=r"^(def|class)\s+\w+", regex=True)
         assert "  1: def one():\n  2: class Two:\n" in output.text
