@@ -254,7 +254,7 @@ class Watched(LiteralMatcher):
 def test_a_stopped_search_reads_no_other_file(bench: Bench) -> None:
     for path in ("a", "b"):
         put(bench, path, "needle\n")
-    search = search_text.StoppableTextSearch(bench.context, ".", "", Watched(lambda: search.stop()), None)
+    search = search_text.StoppableTextSearch(bench.context, ".", "", Watched(lambda: search.stop()))
     found = search.run()
     assert [path for path, _ in found.files] == ["a"] and found.cut_short
 
@@ -281,7 +281,7 @@ def test_a_file_replaced_by_a_link_is_not_read(bench: Bench) -> None:
 
     with bench.workspace.walked_file_reader() as read:
         read("c/d/e")
-    found = search_text.StoppableTextSearch(bench.context, ".", "", Watched(lead_elsewhere), None).run()
+    found = search_text.StoppableTextSearch(bench.context, ".", "", Watched(lead_elsewhere)).run()
     assert found.files == [("a", [(1, "needle")])]
 
 

@@ -89,7 +89,7 @@ def test_no_swap_shows_secrets(bench: Bench, monkeypatch: pytest.MonkeyPatch, sw
         plant(root)
         bench.workspace = type(bench.workspace)(root)
         left = moment
-        found = search_text.StoppableTextSearch(bench.context, ".", "", LiteralMatcher("needle", False), None).run()
+        found = search_text.StoppableTextSearch(bench.context, ".", "", LiteralMatcher("needle", False)).run()
         assert "hunter2" not in str(found.files), moment
         looked, left = left <= 0, 0
     assert moment > 10
