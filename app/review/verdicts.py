@@ -9,12 +9,11 @@ from msgspec import Struct
 
 from app.proposals.text.file_warnings import describe_mode_change
 from app.proposals.values.models import (
-    ON_DISK_WORDS,
     FileChange,
     FileOperation,
     Proposal,
     ProposalState,
-    add_in_part_suffix,
+    describe_proposal_state,
 )
 from app.proposals.values.pending_paths import has_undecided_part
 from app.review.review_state import ReviewQueueState, UnseenParts
@@ -34,21 +33,9 @@ class DecisionVerbs(Struct, frozen=True):
     """Undo a denial."""
     again: str
     """Redo."""
-    states: Mapping[ProposalState, str]
     titles: Mapping[str, str]
     """Titles of the review's actions that differ from the usual ones."""
 
-
-_STATES: Mapping[ProposalState, str] = {
-    ProposalState.PENDING: "waiting",
-    ProposalState.PARTLY_APPROVED: "partly applied",
-    ProposalState.STALE: "stale",
-    ProposalState.APPLIED: "applied",
-    ProposalState.DENIED: "denied",
-    ProposalState.SUPERSEDED: "superseded",
-    ProposalState.UNDONE: "undone",
-    ProposalState.FAILED: "failed",
-}
 
 TO_WRITE = DecisionVerbs(
     approve="approve",
@@ -57,7 +44,6 @@ TO_WRITE = DecisionVerbs(
     go_on="approve and go on",
     reopen="reopen",
     again="apply again",
-    states=_STATES,
     titles={},
 )
 ON_DISK = DecisionVerbs(
@@ -67,7 +53,6 @@ ON_DISK = DecisionVerbs(
     go_on="keep and go on",
     reopen="put back",
     again="take back again",
-    states={**_STATES, **ON_DISK_WORDS},
     titles={
         "approve": "Keep",
         "approve_and_continue": "Keep and go on",
@@ -84,8 +69,8 @@ def decision_verbs(proposal: Proposal) -> DecisionVerbs:
 
 
 def describe_proposal_state_in_review(proposal: Proposal) -> str:
-    """Return the proposal's state in the words of the review: `waiting`, `partly applied`."""
-    return add_in_part_suffix(proposal, decision_verbs(proposal).states[proposal.state])
+    """Return the proposal's state in the words of the review: `waiting`, `partly approved`."""
+    return "waiting" if proposal.state is ProposalState.PENDING else describe_proposal_state(proposal)
 
 
 ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]

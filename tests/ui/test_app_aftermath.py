@@ -323,7 +323,7 @@ async def test_the_outcome_of_a_denial_mentions_written_hunks(tmp_path: Path, se
         await stage(run, server, ("'Hello '", "'Hi '"), ("end", "END"), ("over", "OVER"))
         await run.review("]", "space", "]", "space")
         await run.review("y")
-        await run.see("partly approved, the rest waits")
+        await run.see("partly approved, the rest waits", "greet.py  partly approved")
         await run.review("f3", "]", "x")
         await run.see("1 hunk of P1 denied; what was written stays.")
         await run.ready_to_decide("u")

@@ -510,7 +510,7 @@ def describe_state(state: ProposalState) -> str:
     return state.value.replace("_", " ")
 
 
-ON_DISK_WORDS = {
+_ON_DISK_WORDS = {
     ProposalState.PARTLY_APPROVED: "partly kept",
     ProposalState.APPLIED: "kept",
     ProposalState.DENIED: "reverted",
@@ -519,14 +519,8 @@ ON_DISK_WORDS = {
 
 
 def describe_proposal_state(proposal: Proposal) -> str:
-    """Return the state of a proposal as the user reads it."""
-    return add_in_part_suffix(
-        proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or describe_state(proposal.state)
-    )
-
-
-def add_in_part_suffix(proposal: Proposal, state: str) -> str:
-    """Return the words for a state; `in part` is added if the rest was denied."""
+    """Return the state of a proposal as the user reads it; `in part` is added if the rest was denied."""
+    state = (_ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or describe_state(proposal.state)
     return f"{state} in part" if proposal.is_denied_in_part else state
 
 
