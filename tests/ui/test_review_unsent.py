@@ -37,6 +37,7 @@ async def test_feedback_on_a_proposal_decided_meanwhile_is_returned() -> None:
             await pilot.press(leave)
             words = "hmm" if begin == "r" else "a.py:2  hmm"
             assert app.posted == [review_messages.FeedbackOrphaned(words)], (begin, leave)
+            assert "Your text was not sent" in app.text()
         await show_next(app, pilot, 5)
         await pilot.press("c", "h", "m")
         app.proposals.clear()

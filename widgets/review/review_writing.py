@@ -222,9 +222,10 @@ class UnsentTextController:
             self._send_to_composer(self._state.feedback_drafts.drafts.pop(key, ""))
 
     def _send_to_composer(self, text: str) -> None:
-        """Send text without a subject to the composer."""
+        """Send text without a subject to the composer, and show a notice about it."""
         if text.strip():
             self._host.post_message(FeedbackOrphaned(text))
+            self._host.show_notice("Your text was not sent, because its subject is decided. It is in the composer.")
 
     def _is_field_open_for(self, key: str) -> bool:
         return self._field.is_open and self._field.subject == key
