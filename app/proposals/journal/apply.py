@@ -277,17 +277,20 @@ def check_record_and_add_identities(
     contents: ContentStore,
     record: JournalRecord,
     transitions: Sequence[PathTransition],
+    *,
+    names_were_there: bool = False,
 ) -> JournalRecord:
     """Check a planned record against the disk; return it with the identities of its files.
 
-    The paths, the contents, the resulting tree, permissions and space are checked.
+    The paths, the contents, the resulting tree, permissions and space are checked. With `names_were_there`, this disk
+    held all these names before, and two may differ by case only.
 
     Raises:
         ApplyFailed: a check failed; the message has the first problem. Nothing was written.
     """
     try:
         identities = {step.path: _check_path(workspace, filesystem, step) for step in transitions}
-        _check_resulting_tree(filesystem, transitions, names_were_there=record.action == "undo")
+        _check_resulting_tree(filesystem, transitions, names_were_there=names_were_there)
         for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
             if not filesystem.is_writable(folder):
                 where = f"the folder {folder}" if folder else "the workspace's folder"
@@ -328,11 +331,7 @@ def _is_link(step: PathTransition) -> bool:
 def _check_resulting_tree(
     filesystem: PosixFilesystem, transitions: Sequence[PathTransition], *, names_were_there: bool
 ) -> None:
-    """Raise _Unfit if one resulting file is at the folder of another, or if two differ by case only.
-
-    Args:
-        names_were_there: Whether this disk held all these names before, so that two may differ by case only.
-    """
+    """Raise _Unfit if one resulting file is at the folder of another, or if two differ by case only."""
     removed = {step.path for step in transitions if step.after is None}
     written = {step.path for step in transitions if step.after}
     existing = {step.path for step in transitions if step.before}

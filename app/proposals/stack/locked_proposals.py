@@ -240,7 +240,10 @@ class LockedProposals:
             return
         modes = {} if action == "apply" else folder_modes_from_records(self.store.journal_records(proposal=before.id))
         record = plan_journal_record(self.filesystem, action, after, transitions, dropped_folders, modes)
-        record = check_record_and_add_identities(self.workspace, self.filesystem, self.contents, record, transitions)
+        names_were_there = action == "undo" or before.on_disk
+        record = check_record_and_add_identities(
+            self.workspace, self.filesystem, self.contents, record, transitions, names_were_there=names_were_there
+        )
         for line in (
             *remove_crash_leftovers(self.store, self._applier.rollback),
             *self._applier.apply_record(record, after, before),

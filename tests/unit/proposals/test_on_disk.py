@@ -126,6 +126,13 @@ def test_changes_on_disk_are_kept_by_approval_and_reverted_by_denial(site: Bench
     assert found(site.root) == {**BEFORE, "a.txt": text(numbered(30, l3="three")), "new/x.txt": AFTER["new/x.txt"]}
 
 
+def test_a_deleted_file_goes_back_beside_one_whose_name_differs_by_case(bench: Make) -> None:
+    site = bench({"README": "R\n"})
+    before = {"README": text("R\n"), "readme": text("r\n")}
+    site.service.deny(stage(site, before).id)
+    assert found(site.root) == before
+
+
 def test_each_decision_is_undone_by_itself_the_last_one_first_and_a_denial_redone(site: Bench) -> None:
     name = stage(site, BEFORE).id
     site.service.deny(name, ["2"])
