@@ -253,6 +253,13 @@ ODD: dict[str, tuple[str, Reply]] = {
             named({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}}),
         ),
     ),
+    "no ends of blocks": (
+        "anthropic",
+        stream(
+            *blocks({**THINKING, "signature": "s"}, TEXT, TOOL_USE)[::2],
+            named({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": COUNTS}),
+        ),
+    ),
     "a response that is not streamed": (
         "responses",
         document(
@@ -294,6 +301,8 @@ async def test_text_missing_in_the_deltas_is_taken_from_the_final_event(server: 
     ]
     assert completed.usage is not None
     assert (completed.usage.prompt_tokens, completed.usage.completion_tokens) == (7, 3)
+    kept = completed.extras.get("opaque_blocks", ())
+    assert {entry["at"] for entry in kept if "phase" not in entry["block"]} <= {0}
 
 
 def call_events(call_id: str, *pieces: str, **index: int) -> list[dict[str, Any]]:

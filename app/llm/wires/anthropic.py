@@ -97,7 +97,7 @@ class AnthropicToChatDecoder:
         return _join_chunks(self._end_block(index), self._open_block(index, content))
 
     def _open_block(self, index: str, content: Mapping[str, Any]) -> dict[str, Any]:
-        block = self._blocks[index] = _OpenBlock(dict(content))
+        block = self._blocks[index] = _OpenBlock(dict(content), self._opaque.position)
         match content.get("type"):
             case "text":
                 return self._make_text_chunk(content.get("text"))
@@ -141,10 +141,10 @@ class AnthropicToChatDecoder:
                 return make_chat_chunk(make_call_delta(block.call_number or 0, arguments=content["input"]))
             case "thinking" if content.get("signature"):
                 kept = {"thinking": "".join(block.thinking), "signature": content["signature"]}
-                return make_chat_chunk(self._opaque.make_delta({"type": "thinking", **kept}))
+                return make_chat_chunk(self._opaque.make_delta({"type": "thinking", **kept}, block.position))
             case "redacted_thinking" if content.get("data"):
                 kept = {"type": "redacted_thinking", "data": content["data"]}
-                return make_chat_chunk(self._opaque.make_delta(kept))
+                return make_chat_chunk(self._opaque.make_delta(kept, block.position))
         return {}
 
     def _make_text_chunk(self, text: Any) -> dict[str, Any]:
@@ -189,6 +189,8 @@ class _OpenBlock(Struct):
 
     content: dict[str, Any]
     """Its content as sent at the start."""
+    position: int = 0
+    """As in `OPAQUE_BLOCKS`; a block without an end event ends only after later ones."""
     thinking: list[str] = []
     """The pieces of its thinking so far."""
     call_number: int | None = None

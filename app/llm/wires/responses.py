@@ -136,7 +136,7 @@ class ResponsesApiToChatDecoder:
                 return self._make_message_delta(place, item)
             case "reasoning" if item.get("encrypted_content"):
                 kept = {name: item[name] for name in ("type", "id", "encrypted_content") if name in item}
-                return self._opaque.make_delta({**kept, "summary": item.get("summary") or []})
+                return self._opaque.make_delta({**kept, "summary": item.get("summary") or []}, self._opaque.position)
         return {}
 
     def _make_message_delta(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class ResponsesApiToChatDecoder:
                 self._make_text_chunk(place, text)
                 delta = {"content": text}
         if item.get("phase"):
-            delta |= self._opaque.make_delta({"type": "message", "phase": item["phase"]})
+            delta |= self._opaque.make_delta({"type": "message", "phase": item["phase"]}, self._opaque.position)
         return delta
 
     def _make_last_chunk(self, response: Mapping[str, Any]) -> dict[str, Any]:

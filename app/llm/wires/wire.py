@@ -175,20 +175,21 @@ class OpaqueBlockDeltaBuilder:
     def __init__(self, wire: str) -> None:
         self._wire = wire
         self._index = 0
-        self._at = 0
+        self.position = 0
+        """The position of a block that begins now."""
 
     def note_text(self) -> None:
         """Note that text was received."""
-        self._at = max(self._at, 1)
+        self.position = max(self.position, 1)
 
     def note_call(self) -> None:
         """Note that a call was received."""
-        self._at = max(self._at, 1) + 1
+        self.position = max(self.position, 1) + 1
 
-    def make_delta(self, block: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the delta that records a block."""
+    def make_delta(self, block: Mapping[str, Any], position: int) -> dict[str, Any]:
+        """Return the delta that records a block that began at this position."""
         self._index += 1
-        entry = {"wire": self._wire, "index": self._index, "at": self._at, "block": dict(block)}
+        entry = {"wire": self._wire, "index": self._index, "at": position, "block": dict(block)}
         return {OPAQUE_BLOCKS: [entry]}
 
 
