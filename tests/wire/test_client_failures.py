@@ -166,6 +166,12 @@ ERRORS: dict[str, tuple[Any, ...]] = {
         1,
         "thing",
     ),
+    "an unknown format": (
+        document({"errors": [{"code": 7003, "description": "Could not route", "input": "secret"}]}, status=400),
+        K.INVALID_REQUEST,
+        1,
+        "(400): Could not route. `signoff",
+    ),
     "an echo of the request": (
         document(
             {"detail": [{"loc": ["body"], "msg": "Bad", "input": "Jinja: tools are not supported"}]}, status=422

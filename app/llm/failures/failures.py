@@ -56,7 +56,7 @@ def find_error_message(body: Any, depth: int = 0) -> str:
         case list() if body:
             return find_error_message(body[0], depth + 1)
         case Mapping():
-            return _find_message_in_object(body, depth + 1)
+            return _find_message_in_object(body, depth + 1) or " ".join(filter(None, _collect_values(body, depth)))
         case _:
             return ""
 
@@ -118,6 +118,19 @@ def _format_details(value: Any) -> str:
         else:
             lines.append(str(item))
     return "; ".join(line for line in lines if line)
+
+
+def _collect_values(value: Any, depth: int) -> Iterator[str]:
+    """Yield the strings of an error in an unknown format, without the names of its fields."""
+    match value:
+        case str():
+            yield value
+        case Mapping() if depth <= _MAX_DEPTH:
+            for key, item in value.items():
+                yield from _collect_values(item if key not in _ECHO_FIELDS else None, depth + 1)
+        case list():
+            for item in value:
+                yield from _collect_values(item, depth + 1)
 
 
 def _collect_strings(value: Any, depth: int) -> Iterator[str]:
