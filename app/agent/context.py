@@ -23,6 +23,7 @@ from app.conversation.payload.compaction_plan import (
     SummariseStep,
     compaction_budget_if_needed,
     estimate_event_tokens,
+    estimate_text_tokens,
     make_summary_payload,
     plan_next_compaction_step,
 )
@@ -31,6 +32,18 @@ from app.copies import replace
 from app.images.image import join_quoted_names
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.requests_and_updates import Payload, ResponseCompleted, TokenUsage
+
+_OUTAGES = frozenset(
+    {
+        FailureKind.AUTH,
+        FailureKind.QUOTA,
+        FailureKind.RATE_LIMITED,
+        FailureKind.MODEL_NOT_FOUND,
+        FailureKind.UNREACHABLE,
+        FailureKind.SERVER_ERROR,
+    }
+)
+"""Failures that do not depend on the request: the turn ends, and the next one asks for the summary again."""
 
 
 class ContextTokenEstimate:
@@ -101,7 +114,8 @@ class ContextCompactor:
 
         Raises:
             WaitInterrupted: the user stopped the turn while the model wrote the summary.
-            RequestError: `by_hand`, and the request for the summary failed, or its response was unusable.
+            RequestError: the request for the summary failed, and the next request would fail too; or `by_hand`, and
+                it failed for another reason, or the summary was unusable.
         """
         events, profile = self._log.events_with_audience(), model.profile
         used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, inputs)))
@@ -109,7 +123,6 @@ class ContextCompactor:
             used, model.profile.context_window, forced=forced, factor=self._meter.factor
         )
         summarise, changed = True, False
-        unusable_summary_usage: TokenUsage | None = None
         while budget is not None:
             step = await asyncio.to_thread(
                 plan_next_compaction_step, tuple(self._log.events), budget, can_summarise=summarise
@@ -125,23 +138,19 @@ class ContextCompactor:
                     try:
                         request = self._request_summary(step, budget, model, inputs)
                         summary, usage = await interrupter.wait_for(request)
-                    except RequestError:
-                        if by_hand:
+                        if not summary:
+                            await self._log.append(AssistantMessage(state="discarded", usage=usage))
+                            text = "The summary was empty, cut off or long: try again."
+                            raise RequestError(FailureKind.UNKNOWN, text)
+                    except RequestError as error:
+                        if by_hand or error.kind in _OUTAGES:
                             raise
-                        summary, usage = "", None
-                    if not summary and by_hand:
-                        await self._log.append(AssistantMessage(state="discarded", usage=usage))
-                        raise RequestError(FailureKind.UNKNOWN, "The summary was empty or cut off: try again.")
-                    if not summary:
-                        summarise, unusable_summary_usage = False, usage
+                        summarise = False
                         continue
                     compacted = HistoryCompacted(upto=step.upto, summary=summary, method="summary", usage=usage)
                     budget = await self._record_step(compacted, budget, model, inputs)
                 case DropHistoryStep():
-                    cut = HistoryCompacted(
-                        upto=step.upto, summary="", method="truncation", usage=unusable_summary_usage
-                    )
-                    unusable_summary_usage = None
+                    cut = HistoryCompacted(upto=step.upto, summary="", method="truncation")
                     budget = await self._record_step(cut, budget, model, inputs)
             changed = True
         return changed
@@ -176,12 +185,13 @@ class ContextCompactor:
     ) -> tuple[str, TokenUsage | None]:
         """Return the model's summary of the older events, and the usage of the request.
 
-        The summary is empty if the response is cut off or calls tools. Raises RequestError.
+        The summary is empty if it is cut off, calls tools, or is longer than those events. Raises RequestError.
         """
         events = tuple(self._log.events)
         text, usage = "", None
         async for update in model.stream(lambda profile: make_summary_payload(events, step, budget, profile, inputs)):
             if isinstance(update, ResponseCompleted):
                 usage = update.usage
-                text = "" if update.truncated or update.calls else update.text.strip()
+                is_short = estimate_text_tokens(update.text) * budget.factor < step.saved
+                text = update.text.strip() if is_short and not (update.truncated or update.calls) else ""
         return text, usage

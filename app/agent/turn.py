@@ -168,7 +168,10 @@ class Turn:
                 case SendClosingRequest(kind=kind):
                     await self._send_closing_request(kind)
                 case CompactContext():
-                    await self._make_room()
+                    try:
+                        await self._make_room()
+                    except RequestError as error:
+                        await self._log.append(RequestFailed(kind=error.kind, message=str(error)))
                 case RunToolCalls():
                     response = self._state.last_message
                     assert response is not None, "calls come with a response"

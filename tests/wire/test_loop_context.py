@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from app.agent.updates import SessionFailed
 from app.conversation.events import CallOutcome, ContentPruned, HistoryCompacted, ToolResult, UserNotice
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
-from tests.wire.replies import STALL, Turn, chunk, error, stream
+from tests.wire.replies import STALL, Reply, Turn, chunk, error, stream
 from tests.wire.server import WireServer
 
 LONG = "\n".join(f"line {number} of a long file that says nothing much" for number in range(2_000))
@@ -70,12 +72,25 @@ async def test_the_compact_command_lets_the_model_summarise(server: WireServer, 
     assert all(f"Question {number}?" in body for number in range(12)), "the user's own words stay"
 
 
-async def test_a_failed_summary_falls_back_to_truncation(server: WireServer, on: Bench) -> None:
+@pytest.mark.parametrize("reply", [error(400, "no"), Turn("Long. " * 20_000)], ids=["refused", "longer"])
+async def test_without_a_usable_summary_the_history_is_truncated(
+    server: WireServer, on: Bench, reply: Reply | Turn
+) -> None:
     await talk(on, server)
-    server.script([FULL, error(400, "no"), Turn("Here.")])
+    server.script([FULL, reply, Turn("Here.")])
     await on.say("Go on")
     (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
     assert compacted.method == "truncation" and not compacted.summary
+
+
+async def test_nothing_is_left_out_while_no_request_succeeds(server: WireServer, on: Bench) -> None:
+    await talk(on, server)
+    server.script([FULL, error(429, "Daily limit reached", headers={"retry-after": "4000"})])
+    await on.say("Go on")
+    assert on.stopped == "failed" and not [event for event in on.events if isinstance(event, HistoryCompacted)]
+    server.script([FULL, Turn("SUMMARY of all that."), Turn("Here.")])
+    await on.settled(on.session.resume())
+    assert on.stopped == "answer" and "SUMMARY of all that." in str(server.last.body)
 
 
 async def test_the_compact_command_leaves_out_nothing_if_its_request_fails(server: WireServer, on: Bench) -> None:
