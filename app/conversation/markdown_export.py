@@ -87,7 +87,8 @@ def _format_other_event(event: Event, when: str) -> str:
         case TurnEnded(stopped="aborted"):
             return f"> You interrupted at {when}."
         case HistoryCompacted():
-            return f"> Older history was replaced by a summary at {when}.\n>\n{quote_text(event.summary)}"
+            change = "replaced by a summary" if event.summary else "left out without a summary"
+            return f"> Older history was {change} at {when}.\n>\n{quote_text(event.summary)}"
         case UserNotice():
             return f"> {event.sender_and_receiver}: {event.text}"
         case SideQuestion():

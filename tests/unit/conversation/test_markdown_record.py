@@ -12,6 +12,7 @@ from app.conversation.events import (
     CallOutcome,
     DecisionKind,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
     ProposalDecided,
@@ -34,12 +35,14 @@ def test_the_record_shows_who_said_what_to_whom() -> None:
         Intervention(kind=InterventionKind.FACT, text="P1 was undone."),
         UserNotice(text="The profile was corrected."),
         CallDenied(call="c1.0", asked="command", subject="make", feedback="Not now.\nUse ninja."),
+        HistoryCompacted(upto=1, summary="", method="truncation"),
     ]
     record = format_session_as_markdown("Title", "model", events, {})
     assert "> signoff → model (fact): P1 was undone." in record
     assert "> signoff → you: The profile was corrected." in record
     assert "## You denied a call" in record and "`make`. It did not run." in record
     assert "> Not now.\n> Use ninja." in record
+    assert "> Older history was left out without a summary" in record
     said = [json.loads(EVENT_JSON.dump_json(event)) for event in events[:2]]
     assert [(one["source"], one["audience"]) for one in said] == [("program", "both"), ("program", "user")]
 
