@@ -98,14 +98,17 @@ class CapturedEditStore:
         turns = self._query_turns("session = ? AND prompt = ? AND agent = ?", (session, prompt, agent))
         return turns[-1] if turns else None
 
-    def turns_to_report(self, agent: str, session: str, *, with_stale: bool = False) -> list[CapturedAgentTurn]:
-        """Return the turns of a session whose proposals have unreported decisions, oldest first.
+    def turns_to_report(self, agent: str, session: str, stale_unless_prompt: str | None) -> list[CapturedAgentTurn]:
+        """Return the turns of a session with unreported decisions or, if closed, a stale proposal; oldest first.
 
         Args:
-            with_stale: Also return closed turns whose proposals are stale.
+            stale_unless_prompt: Leave out stale proposals of this prompt; None leaves out none.
         """
-        also = f" OR closed = 1 AND EXISTS ({_STALE_PROPOSAL})" if with_stale else ""
-        return self._query_turns(f"session = ? AND agent = ? AND (told < ({_LAST_DECISION}){also})", (session, agent))
+        return self._query_turns(
+            f"session = ? AND agent = ? AND (told < ({_LAST_DECISION})"
+            f" OR closed = 1 AND prompt IS NOT ? AND EXISTS ({_STALE_PROPOSAL}))",
+            (session, agent, stale_unless_prompt),
+        )
 
     def turn_of_proposal(self, proposal: str) -> CapturedAgentTurn | None:
         """Return the turn in which a proposal was staged; None if there is none."""

@@ -204,3 +204,20 @@ def test_a_denial_reaches_the_agent_with_its_next_prompt(run: Hook, name: str) -
     heard = json.loads(run("hook", name, payload=prompt).stdout)["hookSpecificOutput"]["additionalContext"]
     assert "P1 is denied" in heard and "Not so.\nIn German." in heard
     assert run("hook", name, payload=prompt).stdout == "", "once"
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_a_stale_edit_is_reported_once_in_the_next_turn(run: Hook, workspace: Path, name: str) -> None:
+    payload = SENT[name] | ({} if name == "kimi" else {"prompt_id": "first"})
+    reason(run("hook", name, payload=payload))
+    (workspace / "b.txt").write_text("another\n")
+    assert json.loads(run("proposals", "--json").stdout)[0]["state"] == "stale"
+    look = payload | {"tool_name": "Glob", "tool_input": {"pattern": "*"}}
+    assert reason(run("hook", name, payload=look)).startswith("Refused"), "only the user opens the gate"
+    look |= {} if name == "kimi" else {"prompt_id": "next"}
+    bare = {key: value for key, value in look.items() if key not in ("tool_name", "tool_input")}
+    prompt = bare | {"hook_event_name": "UserPromptSubmit", "prompt": "well?"}
+    prompts = [] if name == "droid" else [prompt]
+    heard = [run("hook", name, payload=each).stdout for each in (*prompts, look, *prompts, look)]
+    assert [text for text in heard if "P1 is stale and can't be approved" in text] == [text for text in heard if text]
+    assert sum(map(bool, heard)) == 1

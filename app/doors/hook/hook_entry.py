@@ -169,7 +169,12 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ho
             )
             answer = stage_edit_or_answer_call(door, call)
         claim = DecisionReportClaim(where.locks, opened.name, call.agent, call.session)
-        answer = _add_decision(door, call, answer, until, claim)
+        try:
+            answer = _add_decision(door, call, answer, until, claim)
+        finally:
+            if call.event in BEFORE_PROMPT_EVENTS:
+                # Not earlier: stale edits are reported only from closed turns.
+                door.captured.reopen_turns_without_prompt_id(call.agent, call.session)
         denied = answer.verdict == "deny"
         denial = find_agent(call.agent).denial
         if denied and denial.on_stderr:
@@ -206,7 +211,8 @@ def _add_decision(
         answer = stage_edits_and_wait_for_decision(root, answer, until, claim)
 
     def read_unreported() -> dict[str, CapturedAgentTurn]:
-        turns = door.captured.turns_to_report(call.agent, call.session, with_stale=is_prompt)
+        # A stale edit is news in the next turn: with its prompt, or with the first call after it.
+        turns = door.captured.turns_to_report(call.agent, call.session, None if is_prompt else call.prompt)
         return {turn.proposal: turn for turn in turns if turn.proposal not in dict(answer.reported)}
 
     how = agent.hears_with_call
@@ -345,8 +351,6 @@ _MAX_NAMED_FILES = 5
 
 def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookCallAnswer:
     """Stage the edit of a call, or decide about another call; return the answer to it."""
-    if call.event in BEFORE_PROMPT_EVENTS:
-        context.captured.reopen_turns_without_prompt_id(call.agent, call.session)
     if call.event in BEFORE_PROMPT_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
         _record_reads(context, call)
         return EMPTY_ANSWER

@@ -88,7 +88,7 @@ def test_a_repeated_edit_is_the_proposal_that_is_waiting(runtime: OpenWorkspace)
     turn = captured.latest_turn("claude", "s", "2")
     assert turn is not None and turn.closed and turn.proposal == "P1"
     runtime.service.approve("P1")
-    assert [each.proposal for each in captured.turns_to_report("claude", "s")] == ["P1"]
+    assert [each.proposal for each in captured.turns_to_report("claude", "s", None)] == ["P1"]
     assert capture(runtime, b"line 03\n", b"three\n", prompt="3") == "P2", "it may be undone on disk"
 
 
