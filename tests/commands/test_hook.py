@@ -187,7 +187,7 @@ def test_the_last_message_of_a_turn_is_the_summary_of_its_proposal(name: str, si
     assert site.hook(agent, agent.ends_turn("x" * 5000)) == ""
     first, second = (each["summary"] for each in site.proposals())
     assert len(first) == 500 and first.endswith("x…")
-    assert second == "Twenty in words. - Look at ? line 20."
+    assert second == "Twenty in words. - Look at \ufffd line 20."
     site.hook(other, other.asks("what time is it?"))
     site.hook(other, other.ends_turn("Five o'clock."))
     assert [each["summary"] for each in site.proposals()] == [first, second], "nothing was staged in that turn"
@@ -469,6 +469,13 @@ def test_edit_arguments_of_the_wrong_type_stage_nothing(site: Site) -> None:
         assert "Nothing was staged" in told
         assert "has to be a" in told or tool == "apply_patch"
     assert site.proposals("--all") == []
+
+
+def test_half_of_a_surrogate_pair_is_written_as_agents_write_it(site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    assert site.denied(agent, agent.writes("\ud83d.txt", "a\udc00\U0001f600\n")).startswith("P1 is staged")
+    assert site.run("approve", "P1").returncode == 0
+    assert (site.workspace / "\ufffd.txt").read_text() == "a\ufffd\U0001f600\n"
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -59,7 +59,9 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
         ValueError: It is not a payload of a known agent.
     """
     try:
-        data = json.loads(payload)
+        # Half of a surrogate pair becomes U+FFFD, as when an agent writes it to a file.
+        text = json.dumps(json.loads(payload), ensure_ascii=False).encode("utf-16", "surrogatepass")
+        data = json.loads(text.decode("utf-16", "replace"))
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
@@ -108,8 +110,8 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
 
 
 def _shorten_words(words: str) -> str:
-    """Return the beginning of a text on one line, encodable as UTF-8."""
-    line = " ".join(words[: 2 * _MAX_MESSAGE_CHARACTERS].split()).encode("utf-8", "replace").decode("utf-8")
+    """Return the beginning of a text on one line."""
+    line = " ".join(words[: 2 * _MAX_MESSAGE_CHARACTERS].split())
     return line if len(line) <= _MAX_MESSAGE_CHARACTERS else f"{line[: _MAX_MESSAGE_CHARACTERS - 1]}…"
 
 

@@ -73,8 +73,7 @@ def _unseen_read(words: str) -> CapturedReadOrPrompt:
 
 
 def _prompt_reads(text: str) -> Iterator[CapturedReadOrPrompt]:
-    kept = text[:_MAX_PROMPT_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
-    yield CapturedReadOrPrompt("prompt", words=kept)
+    yield CapturedReadOrPrompt("prompt", words=text[:_MAX_PROMPT_CHARACTERS])
     if len(text) > _MAX_PROMPT_CHARACTERS:
         yield _unseen_read("a prompt was too long to be kept.")
     if text.startswith(("/", "!")):

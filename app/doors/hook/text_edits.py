@@ -177,9 +177,9 @@ def apply_claude_notebook_edit(files: "InMemoryCallFiles", arguments: Mapping[st
     except (ValueError, KeyError, TypeError) as error:
         raise EditNotStaged(f"{path} is no notebook that can be edited by cell: {error}.") from error
     ending = "\n" if text.endswith("\n") else ""
-    files.write(
-        path, f"{json.dumps(notebook, indent=1, ensure_ascii=False)}{ending}".encode("utf-8", "surrogatepass")
-    )
+    # JavaScript, too, writes half of a surrogate pair as an escape.
+    made = f"{json.dumps(notebook, indent=1, ensure_ascii=False)}{ending}"
+    files.write(path, made.encode("utf-8", "backslashreplace"))
 
 
 def apply_qwen_notebook_edit(files: "InMemoryCallFiles", arguments: Mapping[str, Any]) -> None:
@@ -198,7 +198,7 @@ def apply_qwen_notebook_edit(files: "InMemoryCallFiles", arguments: Mapping[str,
     made += "\n" if text.endswith("\n") else ""
     made = made.replace("\n", "\r\n") if "\r\n" in raw else made
     mark = "\ufeff" if raw.startswith("\ufeff") else ""
-    files.write(path, f"{mark}{made}".encode("utf-8", "surrogatepass"))
+    files.write(path, f"{mark}{made}".encode("utf-8", "backslashreplace"))
 
 
 def _change_cell_as_qwen(

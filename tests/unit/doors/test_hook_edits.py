@@ -152,13 +152,13 @@ def test_a_patch_of_several_files_moves_deletes_and_makes(files: Make) -> None:
 def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
     made = files({"f": NOTEBOOK})
     text_edits.apply_claude_notebook_edit(
-        made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"}
+        made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü\ud800'"}
     )
     (file,) = made.edited_files
     assert file.after is not None
     text = file.after.decode()
     assert text.startswith('{\n "cells": [\n  {\n   "cell_type": "code",\n   "id": "a1",\n   "metadata": {},\n')
-    assert '"source": "x = 2\\ny = \'ü\'",\n   "outputs": [],\n   "execution_count": null' in text
+    assert '"source": "x = 2\\ny = \'ü\\ud800\'",\n   "outputs": [],\n   "execution_count": null' in text
     assert text.endswith('"n": 1000,\n  "f": 2,\n  "z": []\n },\n "nbformat": 4,\n "nbformat_minor": 5\n}\n')
 
 
