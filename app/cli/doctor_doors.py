@@ -231,9 +231,11 @@ def _print_settings_proposal(arguments: argparse.Namespace, agent: ExternalAgent
         print_json(ProposalJson.model_validate(proposal))
         return
     print_line(f"Staged {format_proposal_line(proposal)}")
-    print_line(f"Once it is approved: {agent.next_step}")
     if arguments.what == "install":
+        print_line(f"Once it is approved: {agent.next_step}")
         print_line(_UNSEEN_CALLS_NOTE)
+    else:
+        print_line("Once it is approved: Start it anew.")
 
 
 def _print_manual_steps(arguments: argparse.Namespace, agent: ExternalAgent) -> ExitCode:
@@ -275,7 +277,7 @@ def _list_agent_hooks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
         if line.waiting:
             print_line(f"         {line.waiting} would change {find_agent(line.agent).settings} and waits for you")
         elif not line.hooked:
-            print_line(f"         not hooked in; `signoff doors install {line.agent}` proposes it")
+            print_line(f"         not hooked in; for that, run `signoff doors install {line.agent}`")
     return ExitCode.DONE
 
 
@@ -302,7 +304,7 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
             if not arguments.json:
                 print_line(f"{agent.name:<8} {trial.edit}: {trial.verdict}; {trial.why}")
         if program and not arguments.json and find_installed_hook(runtime, agent) is None:
-            print_line(f"         not hooked in here; `signoff doors install {agent.name}` proposes it")
+            print_line(f"         not hooked in here; for that, run `signoff doors install {agent.name}`")
     if arguments.json:
         print_json(lines)
     if any(line.verdict == "not held" for line in lines):
