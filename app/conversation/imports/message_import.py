@@ -81,6 +81,8 @@ class _MessageConverter:
             self._add_response(message, text)
         elif role in _RESULT_ROLES:
             self._add_result(message, text)
+        else:
+            self.repairs["messages of other roles"] += 1
 
     def close_calls(self) -> None:
         """Add a result that says "unknown" to each call without a result."""

@@ -424,6 +424,8 @@ class _TranscriptFile:
         if len(lines) == 1:
             holder = lines[0].get("messages") if isinstance(lines[0], dict) else lines[0]
             entries = holder if isinstance(holder, list) else lines
+            if holder is not lines[0] and "system" in lines[0]:
+                entries = [{"role": "system", "content": lines[0]["system"]}, *entries]
         messages = [
             message for message in entries if isinstance(message, dict) and isinstance(message.get("role"), str)
         ]

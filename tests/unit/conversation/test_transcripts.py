@@ -108,6 +108,8 @@ USER = b'{"role": "user", "content": "hello"}\n'
             {"calls without a result": 1},
         ),
         (b"\xef\xbb\xbf" + USER, {}),
+        (USER + b'{"role": "critic", "content": "x"}\n', {"messages of other roles": 1}),
+        (b'{"system": "x", "messages": [' + USER + b"]}", {"old or repeated system prompts": 1}),
     ],
 )
 def test_damage_in_a_line_is_counted(tmp_path: Path, data: bytes, repairs: dict[str, int]) -> None:
