@@ -116,7 +116,10 @@ def _supervise(
             if text.startswith(_ALLOW_ON_FAILURE):
                 exit_code = 0
             if text.endswith((_ALLOWED, _DENIED)):
-                _write(1, bytes(text[text.startswith(_ALLOW_ON_FAILURE) : -1]))
+                try:
+                    _write(1, bytes(text[text.startswith(_ALLOW_ON_FAILURE) : -1]))
+                except OSError as error:
+                    raise OSError(f"the answer can't be written: {error.strerror}.") from error
                 exit_code = _EXIT_DENIED if text.endswith(_DENIED) else 0
                 # After that the child only records what the agent has read.
                 os.write(to_child, b"+")

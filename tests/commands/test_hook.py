@@ -509,6 +509,9 @@ def test_an_agent_that_reads_no_output_is_denied_by_exit_code(streams: str, site
     stdin = json.dumps(payload).encode() if streams == ">/dev/full" else b"{}"
     done = subprocess.run(["sh", "-c", line], env=site.environment, input=stdin, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
+    if streams == ">/dev/full":
+        reason = b"the answer can't be written: No space left on device."
+        assert done.stderr == b"Denied, and nothing was written: " + reason + b"\n"
 
 
 def test_the_hook_without_the_launcher_denies_by_exit_code(site: Site) -> None:
