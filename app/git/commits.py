@@ -300,8 +300,8 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
 
 
 def _read_tracked_diff(borrowed: ObjectBorrowingRepository, commit: str, pathspec: Sequence[str]) -> bytes:
-    """Return git's raw diff of tracked files; submodules are not entered."""
-    options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
+    """Return git's raw diff of tracked files; of a submodule only its commit is compared, so that git runs there not at all."""
+    options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=dirty")
     command = ("diff-index", *options, commit) if commit else ("diff-files", *options)
     raw = borrowed.run_query(*command, *pathspec)
     if raw:

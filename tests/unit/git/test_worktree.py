@@ -208,6 +208,16 @@ def test_a_file_replaced_by_a_repository_is_named_and_left_out(opened: Open, roo
     assert left_out == ("a.txt: a commit of another repository",)
 
 
+def test_a_submodule_with_another_commit_is_named_and_runs_nothing(opened: Open, root: Path) -> None:
+    git(root, "clone", "--quiet", ".", "module")
+    git(root, "-c", "advice.addEmbeddedRepo=false", "add", "module")
+    git(root / "module", "commit", "--quiet", "--allow-empty", "--message", "Second")
+    git(root / "module", "config", "core.fsmonitor", f"touch {root / 'ran'}; false")
+    with pytest.raises(NothingToStage, match=r"\(module: a commit of another repository\)"):
+        stage_worktree_changes(opened(root), [], "")
+    assert not (root / "ran").exists()
+
+
 def test_too_many_files_are_not_staged(opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commits, "MAX_PROPOSAL_FILES", 3)
     for number in range(3):
