@@ -61,7 +61,7 @@ from app.images.image import Image
 from app.images.image_files import ImageNotAttached, MentionedImage, load_and_store_images
 from app.images.mentions import find_mentioned_files
 from app.keys.actions import parse_slash_command
-from app.proposals.values.models import Proposal
+from app.proposals.values.models import Proposal, describe_state
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
     ModelNotConfigured,
@@ -189,7 +189,7 @@ async def _run_turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Nam
         print_json(outcome)
     else:
         # On a terminal the user has already read the streamed answer.
-        _print_run(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
+        _print_run(runtime, outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
     if outcome.stopped == "aborted":
         return 128 + (stop.received or signal.SIGINT)
     if outcome.limit is not None:
@@ -287,7 +287,7 @@ def _last_answer(events: Sequence[Event]) -> str:
     return answer
 
 
-def _print_run(outcome: HeadlessRunDocument, *, text: bool) -> None:
+def _print_run(runtime: OpenWorkspace, outcome: HeadlessRunDocument, *, text: bool) -> None:
     if text and outcome.text:
         for line in outcome.text.splitlines():
             print_line(line)
@@ -297,9 +297,12 @@ def _print_run(outcome: HeadlessRunDocument, *, text: bool) -> None:
         for number, option in enumerate(outcome.options, 1):
             print_line(f"  {number}. {option}")
         print_line(f'Answer with: signoff run --session {outcome.session} "…"')
-    for proposal in outcome.proposals:
+    for name in outcome.proposals:
+        state = runtime.service.get(name).state
         print_line(
-            f"{proposal} awaits you: signoff show {proposal}, signoff approve {proposal}, signoff deny {proposal}"
+            f"{name} awaits you: signoff show {name}, signoff approve {name}, signoff deny {name}"
+            if state.is_pending
+            else f"{name} is {describe_state(state)}."
         )
     if not outcome.proposals and not outcome.question:
         print_line("Nothing staged.")
@@ -431,6 +434,8 @@ class TurnProgressPrinter:
         match event:
             case AssistantMessage():
                 self._calls.update({call.uid: call for call in event.calls})
+                if event.state != "truncated":
+                    self._write_line("")
             case ToolResult():
                 self._write_line(f"· {self._describe_call(event.call)}: {_describe_result(event)}")
             case ProposalStaged():

@@ -7,13 +7,16 @@ import os
 import signal
 import sqlite3
 import threading
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.cli.approve_deny_undo import deny_proposals
 from app.cli.main import main
 from app.copies import replace
+from app.runtime.open_workspace import open_workspace
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import STALL, Call, Reply, Turn, chunk, error, stream
 from tests.wire.server import Request, WireServer
@@ -60,6 +63,22 @@ def test_a_continued_answer_is_joined_or_an_error(server: WireServer, capsys: py
     assert main(["run", "Hi", "--json", *words]) == 0
     document, _ = told(capsys)
     assert (document["text"], document["error"]) == ("Three files.", None)
+
+
+def test_a_decision_of_another_process_during_the_run_is_shown(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def respond(request: Request) -> Turn:
+        if request.closing:
+            with contextlib.closing(open_workspace(tmp_path)) as runtime:
+                deny_proposals(runtime, Namespace(ids=["P1"], hunks=None, message="No.", force=False, json=False))
+            return Turn("Waiting for you.")
+        return Turn("I see.") if request.number else Turn("Editing.", (Call(*edit()),))
+
+    server.model(respond)
+    assert main(["run", "Hi", "--base-url", server.base_url, "--model", "m"]) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("I see.\nP1 is denied.\n") and said.err.endswith("\nWaiting for you.\nI see.\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
