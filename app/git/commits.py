@@ -300,7 +300,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
 
 
 def _read_tracked_diff(borrowed: ObjectBorrowingRepository, commit: str, pathspec: Sequence[str]) -> bytes:
-    """Return git's raw diff of tracked files; of a submodule only its commit is compared, so that git runs there not at all."""
+    """Return git's raw diff of tracked files; of a submodule only the commit is compared."""
     options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=dirty")
     command = ("diff-index", *options, commit) if commit else ("diff-files", *options)
     raw = borrowed.run_query(*command, *pathspec)

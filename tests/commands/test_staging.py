@@ -89,6 +89,18 @@ def test_approved_hunks_are_not_staged_again(signoff: Run, workspace: Path) -> N
     assert line["id"] == "P4"
 
 
+def test_a_withdrawn_approval_is_in_neither_trailers_nor_notes(signoff: Run, workspace: Path) -> None:
+    change(workspace)
+    signoff("stage", "--worktree")
+    signoff("approve", "P1")
+    git(workspace, "add", "--all")
+    assert signoff("trailers", "--staged").stdout == "Reviewed-in: signoff P1 (2/2 hunks)\n"
+    signoff("undo", "P1")
+    assert signoff("trailers", "--staged").stdout == ""
+    git(workspace, "commit", "--quiet", "--message", "Second")
+    assert "The record knows nothing" in signoff("notes").stderr
+
+
 def test_staging_a_commit_leaves_out_approved_hunks(signoff: Run, workspace: Path) -> None:
     change(workspace)
     signoff("stage", "--worktree")

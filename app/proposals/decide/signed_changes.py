@@ -17,10 +17,15 @@ from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import FileVersion, Proposal
-from app.proposals.values.origin import OriginKind
 from app.proposals.values.pending_paths import has_undecided_part
 from app.proposals.values.proposal_errors import MissingContent
-from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, RecordingStore, hash_and_mode
+from app.proposals.values.record_entries import (
+    DecisionRecordEntry,
+    RecordedFile,
+    RecordingStore,
+    approvals_in_force,
+    hash_and_mode,
+)
 from app.sandbox.captured_changes import FileOrLink, PathChange
 
 Lines = Sequence[bytes]
@@ -216,22 +221,6 @@ def explain_nothing_to_stage(excluded_hunks: Iterable[ExcludedHunks]) -> str:
     return f"Nothing to stage: {lead}{'; '.join((', '.join(hunks.sentence for hunks in excluded), *hints))}."
 
 
-def _approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
-    """Return the numbers of the entries that approve something and that no later decision has reverted."""
-    decisions_by_proposal: dict[str, list[DecisionRecordEntry]] = {}
-    for entry in entries:
-        decisions = decisions_by_proposal.setdefault(entry.proposal, [])
-        if entry.decision == "undone":
-            decisions.clear()
-        elif entry.decision == "reopened":
-            # An undo of a write is `undone`; `reopened` reverts a denial, or a decision to keep changes on disk.
-            if decisions and (not decisions[-1].has_written or entry.origin.kind is OriginKind.DISK):
-                decisions.pop()
-        else:
-            decisions.append(entry)
-    return {entry.number for decisions in decisions_by_proposal.values() for entry in decisions if entry.has_written}
-
-
 def _count_hunks(before: FileOrLink | None, after: FileOrLink | None) -> int:
     """Return the number of hunks between two versions of a file; one if it is decided as a whole."""
     if before == after:
@@ -379,7 +368,7 @@ def _recorded_steps(
     store: RecordingStore, contents: ContentStore, entries: Sequence[DecisionRecordEntry], paths: Collection[str]
 ) -> dict[str, list[_DecidedFileVersions]]:
     """Return by path the recorded steps of each file, oldest first, as far as their contents are stored."""
-    in_force = _approvals_in_force(entries)
+    in_force = approvals_in_force(entries)
     steps: dict[str, list[_DecidedFileVersions]] = {}
     for entry in entries:
         for file in entry.files:

@@ -20,7 +20,7 @@ from app.proposals.values.decision_facts import (
     LineComment,
 )
 from app.proposals.values.models import FileOperation, FileVersion, HunkState, Proposal, ProposalState
-from app.proposals.values.origin import CommandRecipe, ProposalOrigin
+from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.proposal_store import JournalEntry, ProposalStore
 from app.sandbox.captured_changes import WrittenIgnoredPath
 from app.text.quantities import format_count
@@ -171,6 +171,22 @@ def has_proposal_changes_on_disk_after(entries: Sequence[DecisionRecordEntry]) -
     # Earlier formats have no states of files without hunks.
     writes = [entry.has_written for entry in entries if entry.has_written or entry.decision in ("undone", "reopened")]
     return bool(writes) and writes[-1]
+
+
+def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
+    """Return the numbers of the entries that approve something and that no later decision has reverted."""
+    decisions_by_proposal: dict[str, list[DecisionRecordEntry]] = {}
+    for entry in entries:
+        decisions = decisions_by_proposal.setdefault(entry.proposal, [])
+        if entry.decision == "undone":
+            decisions.clear()
+        elif entry.decision == "reopened":
+            # An undo of a write is `undone`; `reopened` reverts a denial, or a decision to keep changes on disk.
+            if decisions and (not decisions[-1].has_written or entry.origin.kind is OriginKind.DISK):
+                decisions.pop()
+        else:
+            decisions.append(entry)
+    return {entry.number for decisions in decisions_by_proposal.values() for entry in decisions if entry.has_written}
 
 
 class RecordChainEnd(Struct, frozen=True):
