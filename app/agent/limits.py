@@ -81,7 +81,7 @@ _TURN_EVENTS = (LadderMove, RequestSent, RequestFailed, AssistantMessage, ToolSt
 """Events that only a running turn writes; other events may come days after a crash that left a turn without end."""
 
 
-class CostAndTimeMeter:
+class SessionCostAndTimeMeter:
     """Fold over the cost and working time of a session and the limit warnings that were given.
 
     If a response has no token count, its tokens are estimated.
@@ -174,7 +174,7 @@ class TurnBudget:
 
     def __init__(
         self,
-        usage: CostAndTimeMeter,
+        usage: SessionCostAndTimeMeter,
         limits: SessionLimits,
         model: str,
         price: PriceTable | None,

@@ -17,9 +17,9 @@ from app.agent.decision_service import (
     unrecorded_decision_error,
 )
 from app.agent.executor import Executor
-from app.agent.gate import GateClosingPolicy, ToolCallGate
+from app.agent.gate import EditLimitGate, GateClosingPolicy
 from app.agent.interventions import TurnStartInterventionBuilder
-from app.agent.limits import CostAndTimeMeter
+from app.agent.limits import SessionCostAndTimeMeter
 from app.agent.permission_requests import GrantedPermissions, PermissionRequestService
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
 from app.agent.request_payload import NextRequestImagesFold, RequestFactory, unseen_images_notice
@@ -64,7 +64,7 @@ Subscriber = Callable[[Update], None]
 class EventPublishingFold:
     """Fold that publishes each stored event and its effect on gate and queue to the subscribers."""
 
-    def __init__(self, gate: ToolCallGate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
+    def __init__(self, gate: EditLimitGate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
         self._gate = gate
         self._queue = queue
         self._publish = publish
@@ -105,11 +105,11 @@ class Session(DecisionService):
         self.ports = ports
         self.settings = settings
         self.log = EventLog(ports.sink, events)
-        self.gate = self.log.attach(ToolCallGate(settings.policy))
+        self.gate = self.log.attach(EditLimitGate(settings.policy))
         self.pending = self.log.attach(PendingAndDeniedProposals())
         self.context = ContextCompactor(self.log)
         self.token_totals = self.log.attach(SessionUsageTotals())
-        self._usage = self.log.attach(CostAndTimeMeter())
+        self._usage = self.log.attach(SessionCostAndTimeMeter())
         images = self.log.attach(NextRequestImagesFold(ports.read_image))
         self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
         self._subscribers: list[Subscriber] = []

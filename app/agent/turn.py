@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from app.agent import interventions
 from app.agent.context import ContextCompactor
 from app.agent.executor import Executor
-from app.agent.gate import ToolCallGate
+from app.agent.gate import EditLimitGate
 from app.agent.ladder import (
     CompactContext,
     EndTurn,
@@ -26,7 +26,7 @@ from app.agent.ladder import (
     WaitForAnswer,
     choose_action,
 )
-from app.agent.limits import CostAndTimeMeter, TurnBudget
+from app.agent.limits import SessionCostAndTimeMeter, TurnBudget
 from app.agent.ports import ModelPort, TurnSettings
 from app.agent.request_payload import RequestFactory, RequestPayloadBuilder
 from app.agent.trace import make_ladder_move_event
@@ -102,10 +102,10 @@ class ConversationState(Struct, frozen=True):
     """The log of a session, and what is computed from it, as a turn needs it."""
 
     log: EventLog
-    gate: ToolCallGate
+    gate: EditLimitGate
     turn: TurnState
     context: ContextCompactor
-    usage: CostAndTimeMeter
+    usage: SessionCostAndTimeMeter
 
 
 class Turn:

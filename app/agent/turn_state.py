@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from app.agent.gate import ToolCallGate
+from app.agent.gate import EditLimitGate
 from app.agent.interventions import TurnProgress
 from app.agent.ladder import LastEntryKind, NextActionInputs
 from app.agent.limits import ReachedLimit
@@ -219,7 +219,7 @@ def find_open_question(events: Iterable[Event]) -> Question | None:
 
 def make_next_action_inputs(
     turn: TurnState,
-    gate: ToolCallGate,
+    gate: EditLimitGate,
     *,
     step_limit: int,
     aborted: bool = False,

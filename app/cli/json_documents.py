@@ -450,7 +450,7 @@ class HookTrialJson(JsonDocument):
     """The observation, as one line."""
 
 
-class BrokenRecordEntryJson(JsonDocument):
+class ChangedOrMissingEntryJson(JsonDocument):
     """An entry of the record that was changed or is missing."""
 
     number: int
@@ -472,7 +472,7 @@ class RecordVerificationDocument(JsonDocument):
     """Number of decisions in the record, broken ones included."""
     head: str
     """SHA-256 of the last entry; a copy kept elsewhere reveals a record that was rewritten."""
-    broken: list[BrokenRecordEntryJson]
+    broken: list[ChangedOrMissingEntryJson]
     differences: list[str]
     """Differences between the record and the data of the app, doors or exports: a sentence each."""
     unknown: list[str]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
 from app.cli.json_documents import (
-    BrokenRecordEntryJson,
+    ChangedOrMissingEntryJson,
     CommandRecipeJson,
     DecisionCommandCallerJson,
     FileChangedSinceApprovalJson,
@@ -120,7 +120,7 @@ def _verify_record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
             RecordVerificationDocument(
                 entries=len(verified.entries) + len(verified.broken),
                 head=verified.head,
-                broken=[BrokenRecordEntryJson.model_validate(entry) for entry in verified.broken],
+                broken=[ChangedOrMissingEntryJson.model_validate(entry) for entry in verified.broken],
                 differences=differences,
                 unknown=unknown,
                 files=len(signed),

@@ -195,7 +195,7 @@ async def load_and_store_images(
     return tuple(image for image, _ in loaded)
 
 
-async def parse_pasted_images(workspace: Workspace, text: str) -> list[Mention]:
+async def parse_image_only_paste(workspace: Workspace, text: str) -> list[Mention]:
     """Return the images that a pasted text consists of; empty if it contains anything else."""
     paths = await asyncio.to_thread(ImageFileLoader(workspace).parse_pasted_image_paths, text)
     return [Mention(path, dropped=True) for path in paths]

@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEventDecoder
-from app.mcp_client.json_rpc import InvalidRpcMessage, Message
+from app.mcp_client.json_rpc import Message, RejectedRpcMessage
 from app.mcp_client.mcp_connection import (
     MAX_SERVER_MESSAGE_BYTES,
     ConnectionLost,
@@ -202,7 +202,7 @@ class HttpConnection(McpConnection):
         if response.status_code == 404 and self._session_id:
             raise SessionEnded("its session has ended")
         body = await _read_body(response, _MAX_ERROR_BYTES)
-        with contextlib.suppress(InvalidRpcMessage):
+        with contextlib.suppress(RejectedRpcMessage):
             if isinstance(message := await parse_server_message(body), dict) and "error" in message:
                 if message.get("id") is not None or answer is None:
                     await self._handle_body(body)
@@ -220,7 +220,7 @@ class HttpConnection(McpConnection):
             return
         try:
             message = await parse_server_message(body)
-        except InvalidRpcMessage as refusal:
+        except RejectedRpcMessage as refusal:
             raise ConnectionLost("its answer is not JSON") from refusal
         await self._reply(self._handle_messages(message, len(body)))
 
@@ -239,7 +239,7 @@ class HttpConnection(McpConnection):
 
     async def _handle_event(self, data: str) -> None:
         message: Any = None
-        with contextlib.suppress(InvalidRpcMessage):
+        with contextlib.suppress(RejectedRpcMessage):
             message = await parse_server_message(data.encode("utf-8", "replace"))
         await self._reply(self._handle_messages(message, len(data)))
 

@@ -19,7 +19,7 @@ RequestId = str | int
 Message = dict[str, Any]
 
 
-class InvalidRpcMessage(Exception):
+class RejectedRpcMessage(Exception):
     """An invalid or refused message, which is answered with a JSON-RPC error; the text says what is valid."""
 
     def __init__(self, code: int, text: str, *, id: RequestId | None = None, data: object = None) -> None:  # noqa: A002
@@ -51,23 +51,23 @@ class RpcRequestOrNotification(NamedTuple):
 
 
 def parse_json_line(line: bytes | None) -> Any:
-    """Return the JSON value in a line: a message or a list of messages; raises InvalidRpcMessage."""
+    """Return the JSON value in a line: a message or a list of messages; raises RejectedRpcMessage."""
     if line is None:
-        raise InvalidRpcMessage(
+        raise RejectedRpcMessage(
             INVALID_REQUEST, f"The message is longer than {MAX_MESSAGE_BYTES // 1024**2} MB; send less at once."
         )
     try:
         return json.loads(line.decode("utf-8"), parse_constant=_reject_constant)
     except RecursionError as error:
-        raise InvalidRpcMessage(PARSE_ERROR, "The message is nested too deeply.") from error
+        raise RejectedRpcMessage(PARSE_ERROR, "The message is nested too deeply.") from error
     except ValueError as error:
-        raise InvalidRpcMessage(PARSE_ERROR, f"The line is not one JSON text in UTF-8: {error}.") from error
+        raise RejectedRpcMessage(PARSE_ERROR, f"The line is not one JSON text in UTF-8: {error}.") from error
 
 
 def parse_request_or_notification(message: object) -> RpcRequestOrNotification | None:
-    """Return the request or notification in a message; None for a response. Raises InvalidRpcMessage."""
+    """Return the request or notification in a message; None for a response. Raises RejectedRpcMessage."""
     if not isinstance(message, dict):
-        raise InvalidRpcMessage(INVALID_REQUEST, "A message is a JSON object.")
+        raise RejectedRpcMessage(INVALID_REQUEST, "A message is a JSON object.")
     raw_id = message.get("id")
     request_id = (
         raw_id if isinstance(raw_id, str) or (isinstance(raw_id, int) and not isinstance(raw_id, bool)) else None
@@ -76,15 +76,15 @@ def parse_request_or_notification(message: object) -> RpcRequestOrNotification |
     if "method" not in message and ("result" in message or "error" in message):
         return None
     if "id" in message and request_id is None:
-        raise InvalidRpcMessage(INVALID_REQUEST, "The id of a request is a string or a whole number.")
+        raise RejectedRpcMessage(INVALID_REQUEST, "The id of a request is a string or a whole number.")
     if not isinstance(method, str):
-        raise InvalidRpcMessage(INVALID_REQUEST, "A request names its method, as text.", id=request_id)
+        raise RejectedRpcMessage(INVALID_REQUEST, "A request names its method, as text.", id=request_id)
     if params is None:
         params = {}
     if not isinstance(params, dict):
         if request_id is None:
             return None
-        raise InvalidRpcMessage(INVALID_PARAMS, "The params of a request are an object.", id=request_id)
+        raise RejectedRpcMessage(INVALID_PARAMS, "The params of a request are an object.", id=request_id)
     return RpcRequestOrNotification(method, params, request_id)
 
 

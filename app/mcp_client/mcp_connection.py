@@ -16,8 +16,8 @@ from typing import Any
 from app.mcp_client.json_rpc import (
     MAX_BATCH_MESSAGES,
     METHOD_NOT_FOUND,
-    InvalidRpcMessage,
     Message,
+    RejectedRpcMessage,
     RpcRequestOrNotification,
     parse_json_line,
     parse_request_or_notification,
@@ -156,7 +156,7 @@ class McpConnection(ABC):
         """Handle a message that is not an awaited answer; return the messages to send."""
         try:
             call = parse_request_or_notification(message)
-        except InvalidRpcMessage as refusal:
+        except RejectedRpcMessage as refusal:
             return [refusal.to_response()] if refusal.id is not None else []
         if call is None:
             return []
@@ -200,7 +200,7 @@ class McpConnection(ABC):
 
 
 async def parse_server_message(data: bytes) -> Any:
-    """Parse a message of the server, a long one on a thread. Raises `InvalidRpcMessage`."""
+    """Parse a message of the server, a long one on a thread. Raises `RejectedRpcMessage`."""
     return (
         parse_json_line(data) if len(data) < _THREAD_PARSE_BYTES else await asyncio.to_thread(parse_json_line, data)
     )

@@ -30,7 +30,7 @@ from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListFetcher
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.environment import absolute_search_path
-from app.sandbox.overlay_layer import PersistentOverlay
+from app.sandbox.overlay_layer import PersistentProcessOverlay
 from app.sandbox.sandbox import Sandbox
 from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import UnavailableMcpServer
@@ -227,7 +227,7 @@ class McpServer:
         raise ConnectionLost("it ends as soon as it has started")
 
     @asynccontextmanager
-    async def read_changes(self) -> AsyncIterator[PersistentOverlay | None]:
+    async def read_changes(self) -> AsyncIterator[PersistentProcessOverlay | None]:
         """Yield the files that the server has written, as a snapshot; None without a layer. Raises `OSError`."""
         if self._program is None or self._program.layer is None:
             yield None

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from app.config.config_tables import McpServerTable
 from app.mcp_client.configured_servers import WriteAccess
-from app.mcp_client.json_rpc import InvalidRpcMessage, Message
+from app.mcp_client.json_rpc import Message, RejectedRpcMessage
 from app.mcp_client.mcp_connection import (
     MAX_SERVER_MESSAGE_BYTES,
     ConnectionLost,
@@ -26,7 +26,7 @@ from app.sandbox.confinement import hide_process_memory
 from app.sandbox.enclosed_process import PersistentProcess, start_persistent_process
 from app.sandbox.environment import add_git_settings_for_overlay, command_environment
 from app.sandbox.outside_access import files_in_command
-from app.sandbox.overlay_layer import PersistentOverlay
+from app.sandbox.overlay_layer import PersistentProcessOverlay
 from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
 
@@ -121,7 +121,7 @@ class StdioConnection(McpConnection):
     async def _handle_line(self, line: bytes) -> None:
         try:
             message = await parse_server_message(line)
-        except InvalidRpcMessage:
+        except RejectedRpcMessage:
             # Not a message: programs print banners to stdout too.
             self._log(line[:2000] + b"\n")
             message = None
@@ -146,7 +146,7 @@ class RunningMcpServer(Struct, frozen=True):
 
     connection: StdioConnection
     process: PersistentProcess
-    layer: PersistentOverlay | None
+    layer: PersistentProcessOverlay | None
     _stack: AsyncExitStack
 
     async def replace_overlay(self, pending: PendingFiles) -> list[str]:
@@ -167,7 +167,7 @@ class RunningMcpServer(Struct, frozen=True):
         return unseen
 
     @asynccontextmanager
-    async def read_changes(self) -> AsyncIterator[PersistentOverlay]:
+    async def read_changes(self) -> AsyncIterator[PersistentProcessOverlay]:
         """Yield the files that the program has written, as a snapshot. Raises `OSError`."""
         assert self.layer is not None
         async with self.process.paused():
@@ -203,7 +203,7 @@ async def start_server_program(
     program = [_find_program(table.command, folder, path), *table.args]
     hide_process_memory()
     async with AsyncExitStack() as stack:
-        layer: PersistentOverlay | None = None
+        layer: PersistentProcessOverlay | None = None
         steps: list[str] = []
         try:
             if write_access is WriteAccess.LAYER:

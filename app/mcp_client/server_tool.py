@@ -240,7 +240,7 @@ class McpTool(Tool):
         if definition.says_read_only:
             notes.append("The server says that it only reads.")
         notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
-        if characters := find_deceptive_characters(detail := format_call(definition.tool, values)):
+        if characters := find_deceptive_characters(detail := format_call_in_full(definition.tool, values)):
             # Only the note that there is no review comes before this warning.
             notes.insert(1 if write_access is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {characters}.")
         title, direct = f"Call a tool of {server.name}?", write_access is WriteAccess.DIRECT
@@ -264,7 +264,7 @@ def unavailable_message(server: str, why: str) -> str:
     )
 
 
-def format_call(tool: str, arguments: Mapping[str, object]) -> str:
+def format_call_in_full(tool: str, arguments: Mapping[str, object]) -> str:
     """Return a call for the user: the tool and all arguments in full; `│` marks continuation lines of an argument."""
     lines = [tool]
     for name, value in arguments.items():

@@ -64,7 +64,7 @@ class ChangedByCommandAndOtherProgram(Exception):
     """A command and another program have both changed a file while the command ran."""
 
 
-class WorkspaceChangesWithWriteBack(Protocol):
+class ChangesReaderWithIgnoredWriteBack(Protocol):
     """Reads what programs changed in the workspace with pending changes applied; writes back ignored paths."""
 
     async def find_changes(self) -> CommandFileChanges:
@@ -84,7 +84,7 @@ class WorkspaceChangesWithWriteBack(Protocol):
         ...
 
 
-class SandboxedWorkspace(WorkspaceChangesWithWriteBack, Protocol):
+class SandboxedWorkspace(ChangesReaderWithIgnoredWriteBack, Protocol):
     """The workspace with pending changes applied, in which commands run."""
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessExit:

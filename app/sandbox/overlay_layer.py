@@ -258,7 +258,7 @@ class OverlaySandboxedWorkspace(OverlayLayer):
         )
 
 
-class PersistentOverlay(OverlayLayer):
+class PersistentProcessOverlay(OverlayLayer):
     """A layer for one program that keeps running while pending changes are added and removed."""
 
     _seen: Mapping[str, StatFingerprint | None] = MappingProxyType({})

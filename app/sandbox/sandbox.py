@@ -32,7 +32,12 @@ from app.sandbox.confinement import (
 from app.sandbox.enclosed_process import ProcessLimits, SandboxStepFailed, process_limits, run_enclosed
 from app.sandbox.environment import add_git_settings_for_overlay, command_environment
 from app.sandbox.outside_access import WRITABLE_DEVICES, OutsideAccess, find_outside_access, variables_of_services
-from app.sandbox.overlay_layer import NEW_CACHES_PATH, OverlayFolders, OverlaySandboxedWorkspace, PersistentOverlay
+from app.sandbox.overlay_layer import (
+    NEW_CACHES_PATH,
+    OverlayFolders,
+    OverlaySandboxedWorkspace,
+    PersistentProcessOverlay,
+)
 from app.sandbox.path_policy import StagingPathPolicy
 from app.sandbox.process import (
     MARKER_VARIABLE,
@@ -213,7 +218,7 @@ class Sandbox:
         writable: Sequence[str] = (),
         environment: Mapping[str, str] = os.environ,
         files: Iterable[Path] = (),
-    ) -> AsyncIterator[PersistentOverlay]:
+    ) -> AsyncIterator[PersistentProcessOverlay]:
         """Open a layer for a program that keeps running; only in mode `SandboxMode.OVERLAY`.
 
         Args:
@@ -228,7 +233,7 @@ class Sandbox:
         async with self._open_run_folders(f"server-{name}") as folders:
             may = self._outside_access(writable, files)
             variables = self._command_variables(may, NEW_CACHES_PATH, environment, bytecode=True)
-            layer = PersistentOverlay(self._workspace, folders, may, variables, self.kept, self.limits, {})
+            layer = PersistentProcessOverlay(self._workspace, folders, may, variables, self.kept, self.limits, {})
             await run_shielded(asyncio.to_thread(layer.write_pending))
             yield layer
 

@@ -14,7 +14,7 @@ from app.tools.base.targets import (
     normalize_workspace_path,
     os_errors_as_tool_errors,
     refusals_as_tool_errors,
-    stage_edit,
+    stage_draft_edit,
     suggest_similar_files,
 )
 
@@ -177,7 +177,7 @@ class ApplyPatch(Tool):
             paths = [context.workspace.normalize_path(path) for path in patch.paths]
         # Ask first, because a refusal quotes the files; these are the paths that the draft uses.
         await ask_before_reading_secret_files(context, *paths)
-        return await stage_edit(context, arguments.summary, draft.apply_patch, patch)
+        return await stage_draft_edit(context, arguments.summary, draft.apply_patch, patch)
 
 
 class WriteFileArguments(ToolArguments):
@@ -203,7 +203,7 @@ class WriteFile(Tool):
         path = normalize_workspace_path(context.workspace, arguments.path)
         # Ask first, because the line counts in the result reveal something about the old content.
         await ask_before_reading_secret_files(context, path)
-        return await stage_edit(context, arguments.summary, context.draft.write, path, arguments.content)
+        return await stage_draft_edit(context, arguments.summary, context.draft.write, path, arguments.content)
 
 
 class DeleteFileArguments(ToolArguments):
@@ -227,7 +227,7 @@ class DeleteFile(Tool):
         path = normalize_workspace_path(context.workspace, arguments.path)
         # Ask first, because the result counts the lines of the file.
         await ask_before_reading_secret_files(context, path)
-        return await stage_edit(context, arguments.summary, context.draft.delete, path)
+        return await stage_draft_edit(context, arguments.summary, context.draft.delete, path)
 
 
 class RenameFileArguments(ToolArguments):
@@ -254,10 +254,10 @@ class RenameFile(Tool):
         new_path = normalize_workspace_path(context.workspace, arguments.new_path)
         # Ask first, because under its new name the pending file might not look like a secret.
         await ask_before_reading_secret_files(context, path)
-        return await stage_edit(context, arguments.summary, context.draft.rename, path, new_path)
+        return await stage_draft_edit(context, arguments.summary, context.draft.rename, path, new_path)
 
 
-class TextReplacementArguments(BaseModel):
+class SingleTextReplacement(BaseModel):
     """One replacement of `edit_file`: the old text and the new one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -280,7 +280,7 @@ class EditFileArguments(ToolArguments):
     """Arguments of `edit_file`."""
 
     path: str = Field(description="The file, relative to the workspace root.")
-    edits: list[TextReplacementArguments] = Field(
+    edits: list[SingleTextReplacement] = Field(
         min_length=1, description="The replacements. All refer to the file as it was read, and none may overlap."
     )
     version: str | None = Field(
@@ -309,4 +309,4 @@ class EditFile(Tool):
         await ask_before_reading_secret_files(context, path)
         replacements = [TextReplacement(**dict(edit)) for edit in arguments.edits]
         version = arguments.version or ""
-        return await stage_edit(context, arguments.summary, context.draft.edit, path, replacements, version)
+        return await stage_draft_edit(context, arguments.summary, context.draft.edit, path, replacements, version)

@@ -211,11 +211,11 @@ class ChatController:
 
     async def images_in_paste(self, text: str) -> "Sequence[Mention]":
         """Return the images if a pasted text consists of image paths."""
-        from app.images.image_files import parse_pasted_images
+        from app.images.image_files import parse_image_only_paste
 
         if not self.session.workspace_attached.is_set():
             return ()
-        return await parse_pasted_images(self.session.host.runtime.workspace, text)
+        return await parse_image_only_paste(self.session.host.runtime.workspace, text)
 
     # Drafts
 

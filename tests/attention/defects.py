@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from app.proposals.risk.edited_file import is_generated_file, is_test_or_test_data, manifest_of_lock_file
+from app.proposals.risk.edited_file import is_generated_file, is_test_or_test_data, manifest_name_of_lock_file
 from tests.attention.commits import Texts
 
 MIN_FILES = 3
@@ -23,7 +23,7 @@ def plant_defect(files: Mapping[str, Texts], *, number: int) -> tuple[str, dict[
     if (
         path != max(files)
         or new is None
-        or manifest_of_lock_file(path) is not None
+        or manifest_name_of_lock_file(path) is not None
         or is_generated_file(path, (old or "").split("\n"))
     ):
         return None

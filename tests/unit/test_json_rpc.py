@@ -8,7 +8,7 @@ from app.mcp_client.json_rpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
-    InvalidRpcMessage,
+    RejectedRpcMessage,
     RpcRequestOrNotification,
     parse_json_line,
     parse_request_or_notification,
@@ -23,7 +23,7 @@ def test_a_line_that_is_no_message_is_refused() -> None:
         (b'{"a": NaN}', PARSE_ERROR, "NaN is not a JSON number"),
         (b"[" * 100_000, PARSE_ERROR, "nested too deeply"),
     ):
-        with pytest.raises(InvalidRpcMessage, match=words) as refused:
+        with pytest.raises(RejectedRpcMessage, match=words) as refused:
             parse_json_line(line)
         assert refused.value.code == code
 
@@ -52,6 +52,6 @@ def test_requests_are_told_from_answers_and_from_what_is_invalid() -> None:
         *((each, INVALID_REQUEST) for each in invalid),
         ({"method": "m", "id": 1, "params": [1]}, INVALID_PARAMS),
     ):
-        with pytest.raises(InvalidRpcMessage) as refused:
+        with pytest.raises(RejectedRpcMessage) as refused:
             parse_request_or_notification(message)
         assert refused.value.code == code

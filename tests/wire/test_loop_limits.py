@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.agent.limits import CostAndTimeMeter
+from app.agent.limits import SessionCostAndTimeMeter
 from app.cli.main import main
 from app.config.config_tables import PriceTable
 from app.config.settings import ConfigError, Settings, load_configuration, validate_setting
@@ -250,7 +250,7 @@ async def test_an_interrupt_under_limits_ends_the_turn_as_aborted(server: WireSe
 
 
 def test_the_measured_time_excludes_waits_for_the_user() -> None:
-    meter = CostAndTimeMeter(clock=lambda: 1_000.0)
+    meter = SessionCostAndTimeMeter(clock=lambda: 1_000.0)
     for event in (
         TurnStarted(cause="message", time=100),
         RequestSent(time=101),
@@ -302,7 +302,7 @@ async def _spend(folder: Path, steps: list[tuple[str, int]], limit: float) -> No
             for words in ("One", "Two", "Three"):
                 await on.say(words)
             closing = [request.closing for request in server.requests]
-            meter, price, over = CostAndTimeMeter(), PriceTable(**PRICE["test-model"]), 0
+            meter, price, over = SessionCostAndTimeMeter(), PriceTable(**PRICE["test-model"]), 0
             for event in on.events:
                 before = meter.cost(price)
                 meter.apply(event)

@@ -12,7 +12,7 @@ from widgets.diff.diff_model import LAYOUT_SLICE_SECONDS, DiffModel
 from widgets.diff.display_cells import widest_line_width
 from widgets.diff.line_marks import find_moved_lines
 from widgets.diff.render_context import RenderContext
-from widgets.diff.white_space import find_hidden_whitespace
+from widgets.diff.white_space import find_hideable_whitespace_changes
 
 _MAX_SMALL_CHANGE_LINES = 400
 """Maximum number of changed lines for which moved lines are found at once, without a thread."""
@@ -49,7 +49,7 @@ class DiffBackgroundJobs:
         if model.shows_white_space or model.hidden_space is not None:
             return
         if _is_small(model.diffs):
-            model.hidden_space = find_hidden_whitespace(model.diffs)
+            model.hidden_space = find_hideable_whitespace_changes(model.diffs)
         else:
             self._waiting_jobs["spaces"] = partial(self._find_space_changes_in_thread, model.diffs)
 
@@ -80,7 +80,7 @@ class DiffBackgroundJobs:
             self._view.redraw_lines()
 
     async def _find_space_changes_in_thread(self, diffs: Sequence[FileDiff]) -> None:
-        hidden_space = await asyncio.to_thread(find_hidden_whitespace, diffs)
+        hidden_space = await asyncio.to_thread(find_hideable_whitespace_changes, diffs)
         if diffs is self._model.diffs:
             self._model.hidden_space = hidden_space
             self._view.relayout()

@@ -36,8 +36,8 @@ from widgets.diff.diff_rows import (
     UnifiedSegment,
     WhitespaceHunkRow,
 )
-from widgets.diff.file_facts import file_notes
-from widgets.diff.white_space import HiddenWhitespace
+from widgets.diff.file_facts import notes_below_file_heading
+from widgets.diff.white_space import HideableWhitespaceChanges
 
 
 class DiffFoldState(Struct, frozen=True):
@@ -156,7 +156,7 @@ class _SegmentBuilder(Struct):
     fold_state: DiffFoldState
     comments: _CommentsByLine
     measure: Callable[[Row], int]
-    hidden_space: HiddenWhitespace
+    hidden_space: HideableWhitespaceChanges
     notes: Mapping[int, Sequence[NoteRow]]
 
     def note_segment(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> SingleRowSegment:
@@ -177,7 +177,7 @@ class _SegmentBuilder(Struct):
         yield SingleRowSegment(FileRow(number), -1)
         if number in self.fold_state.collapsed:
             return
-        for note in (*file_notes(number, self.diffs[number]), *self.notes.get(number, ())):
+        for note in (*notes_below_file_heading(number, self.diffs[number]), *self.notes.get(number, ())):
             yield self.note_segment(note, -1)
         old = new = 0
         has_hidden_space = False
@@ -273,7 +273,7 @@ def arrange_diffs(
     *,
     notes_above: Sequence[NoteRow] = (),
     comments: Sequence[DiffComment] = (),
-    hidden_space: HiddenWhitespace | None = None,
+    hidden_space: HideableWhitespaceChanges | None = None,
     notes_by_file: Mapping[int, Sequence[NoteRow]] | None = None,
     count_terminal_lines: Callable[[Row], int],
     fits: Callable[[RowSegment], bool] | None = None,
@@ -293,7 +293,7 @@ def arrange_diffs(
         fold_state,
         _CommentsByLine(comments),
         count_terminal_lines,
-        hidden_space or HiddenWhitespace(),
+        hidden_space or HideableWhitespaceChanges(),
         notes_by_file or {},
     )
     head = [builder.note_segment(note, -1) for note in notes_above]

@@ -15,7 +15,7 @@ from widgets.diff.file_facts import misleading_text_warning_notes, proposal_note
 from widgets.diff.line_marks import LineHighlights
 from widgets.diff.render_context import RenderContext
 from widgets.diff.syntax_tokens import LazySyntaxTokens
-from widgets.diff.white_space import HiddenWhitespace
+from widgets.diff.white_space import HideableWhitespaceChanges
 
 MIN_SPLIT_WIDTH = 140
 """Minimum width in columns for side-by-side view, unless the user chose a view."""
@@ -53,9 +53,9 @@ class DiffModel:
         """Whether changes of white space without meaning are shown."""
         self.space_key = ""
         """Name of the key that toggles `shows_white_space`, for notes."""
-        self.hidden_space: HiddenWhitespace | None = None
+        self.hidden_space: HideableWhitespaceChanges | None = None
         """Changes that can be hidden; None until they are computed."""
-        self.active_hidden_space = HiddenWhitespace()
+        self.active_hidden_space = HideableWhitespaceChanges()
         """Changes that are hidden now."""
         self.render_context = RenderContext()
         self.rows = DiffLayout()
@@ -175,10 +175,10 @@ class DiffModel:
             self.rows.lay_out_more(lines=self.rows.first_line_of_row(self.rows.nearest_row(number)) + 2 * size.height)
         return number
 
-    def _compute_active_hidden_space(self) -> HiddenWhitespace:
+    def _compute_active_hidden_space(self) -> HideableWhitespaceChanges:
         """Return the changes to hide; hunks that the user has opened or commented on are shown."""
         if self.shows_white_space or self.hidden_space is None:
-            return HiddenWhitespace()
+            return HideableWhitespaceChanges()
         commented_lines = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
         return self.hidden_space.without_hunks(self.diffs, self.fold_state.spaces, commented_lines)
 

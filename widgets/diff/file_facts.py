@@ -62,7 +62,7 @@ def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
             yield NoteRow(-1, f"          {line}", "note")
 
 
-def file_notes(file: int, diff: FileDiff) -> Iterator[NoteRow]:
+def notes_below_file_heading(file: int, diff: FileDiff) -> Iterator[NoteRow]:
     """Yield the notes under the heading of a file: reasons for attention, facts, cautions, conflicts."""
     change = diff.change
     for reason in diff.reasons:

@@ -197,7 +197,7 @@ HunkKey = tuple[int, int]
 """(index of the file, index of the hunk in the file)."""
 
 
-class HiddenWhitespace(Struct, frozen=True):
+class HideableWhitespaceChanges(Struct, frozen=True):
     """The white space changes that the view hides: which parts of their hunks stay, and how many lines go."""
 
     parts: Mapping[HunkKey, tuple[HunkPartRanges, ...]] = field(default_factory=dict)
@@ -209,11 +209,11 @@ class HiddenWhitespace(Struct, frozen=True):
 
     def without_hunks(
         self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLinePosition]
-    ) -> "HiddenWhitespace":
+    ) -> "HideableWhitespaceChanges":
         """Return a copy without the hunks that have one of these ids or lines; they are shown completely."""
         shown_hunks = {(file, index) for file, index in self.parts if diffs[file].change.hunks[index].id in shown}
         shown_hunks |= {(line.file, _hunk_index_at(diffs[line.file].change.hunks, line)) for line in lines}
-        return HiddenWhitespace(
+        return HideableWhitespaceChanges(
             {key: parts for key, parts in self.parts.items() if key not in shown_hunks},
             {key: count for key, count in self.lines.items() if key not in shown_hunks},
             self.indented,
@@ -253,7 +253,7 @@ def describe_space_lines(lines: int) -> str:
     return f"{format_count(lines, 'line')} {'differs' if lines == 1 else 'differ'} in white space only"
 
 
-def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
+def find_hideable_whitespace_changes(diffs: Sequence[FileDiff]) -> HideableWhitespaceChanges:
     """Return the white space changes that can be hidden; call it in a thread for a large diff."""
     parts: dict[HunkKey, tuple[HunkPartRanges, ...]] = {}
     lines: dict[HunkKey, int] = {}
@@ -273,4 +273,4 @@ def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
                     HunkPartRanges(old + change.old_start, change.removed, new + change.new_start, change.added)
                     for change in result.changes
                 )
-    return HiddenWhitespace(parts, lines, indented)
+    return HideableWhitespaceChanges(parts, lines, indented)

@@ -67,7 +67,7 @@ class GracePeriod:
         return self._clock() - self._started_at >= GRACE_SECONDS
 
 
-class DecisionKeyGuard:
+class SeenBeforeDecisionGuard:
     """Decides whether a key press may act, given what the user has seen.
 
     Args:

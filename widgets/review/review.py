@@ -56,8 +56,8 @@ from widgets.review.decision_keys import (
     NO_SUBJECT_NOTICES,
     REVIEW_ACTION_NAMES,
     ActionVerdictHandler,
-    DecisionKeyGuard,
     GracePeriod,
+    SeenBeforeDecisionGuard,
     find_current_key_title,
     is_action_available,
 )
@@ -124,7 +124,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         self.feedback_field = FeedbackField()
         self.preview = DiffPreviewController(self.state, self.diff_pane, self)
         self.ask_panel = SideQuestionPanel(self.state, self.diff_pane, self.preview)
-        self.readiness = DecisionKeyGuard(clock)
+        self.readiness = SeenBeforeDecisionGuard(clock)
         self.text_controller = UnsentTextController(self.state, self.feedback_field, self.diff_pane, self)
         self.verdict_handler = ActionVerdictHandler(self.state, self.text_controller.collect_feedback, self)
         self.after_redraw: Callable[[], None] = lambda: None

@@ -11,7 +11,7 @@ from app.proposals.risk.edited_file import (
     is_documentation_file,
     is_generated_file,
     is_test_or_test_data,
-    manifest_of_lock_file,
+    manifest_name_of_lock_file,
 )
 from app.proposals.risk.risk_reasons import find_test_names
 from app.proposals.text.hunks import has_changed_lines
@@ -80,7 +80,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen_hunk_ids: Collection[str]) -
         if (
             not hunks
             or is_documentation_file(path)
-            or manifest_of_lock_file(path)
+            or manifest_name_of_lock_file(path)
             or is_generated_file(path, diff.old)
         ):
             continue

@@ -30,7 +30,7 @@ _UNSENT_REASONS = {
 """Reasons why an image is not sent, each with the text and the advice for the model."""
 
 
-def attach_history_images(
+def attach_history_images_or_notes(
     items: Sequence[HistoryItem], profile: EndpointProfile, contents: Mapping[str, str]
 ) -> tuple[list[HistoryItem], tuple[Image, ...]]:
     """Return the history with the images that are sent and notes about the others.

@@ -29,7 +29,7 @@ from app.conversation.payload.history import (
 )
 from app.conversation.payload.image_attachment import (
     HistoryImage,
-    attach_history_images,
+    attach_history_images_or_notes,
     attach_images_or_reasons,
     collect_history_images,
     pair_images_with_unsent_reasons,
@@ -327,7 +327,7 @@ def project(events: Sequence[Event], profile: EndpointProfile, inputs: PayloadIn
     history = fold_history(events, WireIds(profile.tool_id), _max_kept_characters(profile))
     if inputs.side_request is not None:
         history = _append_side_request(history, inputs.side_request)
-    history_items, images = attach_history_images(history.items, profile, inputs.images)
+    history_items, images = attach_history_images_or_notes(history.items, profile, inputs.images)
     items = make_request_items(
         replace(history, items=history_items), inputs.system_prompt, profile, inputs.endpoint, inputs.model
     )

@@ -29,10 +29,10 @@ from app.doors.hook.transcripts import (
 )
 
 if TYPE_CHECKING:
-    from app.doors.hook.turn_files import InMemoryCallFiles
+    from app.doors.hook.turn_files import InMemoryFilesOfOneCall
 
 
-ApplyToolCall = Callable[["InMemoryCallFiles", Mapping[str, Any]], None]
+ApplyToolCall = Callable[["InMemoryFilesOfOneCall", Mapping[str, Any]], None]
 """Applies a tool call to files. Raises EditNotStaged."""
 
 
@@ -188,7 +188,7 @@ _COPILOT_EDIT = ReplacementTool(
 _COPILOT_CREATE = WholeFileTool(path="path", content="file_text", only_new=True).apply
 
 
-def _copilot_edit(files: "InMemoryCallFiles", arguments: Mapping[str, Any]) -> None:
+def _copilot_edit(files: "InMemoryFilesOfOneCall", arguments: Mapping[str, Any]) -> None:
     """Change a file or apply a patch: with some models, the tool of this name takes a patch."""
     (apply_codex_patch if arguments.get("input") else _COPILOT_EDIT)(files, arguments)
 

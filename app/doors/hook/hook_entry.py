@@ -38,7 +38,7 @@ from app.doors.hook.hook_messages import (
     parse_call,
     render_answer,
 )
-from app.doors.hook.turn_files import InMemoryCallFiles
+from app.doors.hook.turn_files import InMemoryFilesOfOneCall
 from app.proposals.values.proposal_errors import TooManyUnreadLinesToStage
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
@@ -375,7 +375,7 @@ def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookCallA
         return answer
     mine = turn if turn is not None and closed else None
     before = context.captured.captured_files(mine.proposal) if mine else []
-    files = InMemoryCallFiles(context.workspace, call.folder, before)
+    files = InMemoryFilesOfOneCall(context.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
     except EditNotStaged as error:

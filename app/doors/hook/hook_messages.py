@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.transcripts import ResponseIdentity, find_running_kimi_response, wait_for_copilot_response
+from app.doors.hook.transcripts import ResponseIdentity, find_running_kimi_response, wait_for_call_in_copilot_log
 from app.text.quantities import join_with_and
 
 BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
@@ -87,7 +87,7 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
     elif event in BEFORE_TOOL_EVENTS and not response.id:
         match agent:
             case "copilot":
-                response = wait_for_copilot_response(session, _short_text(data, "timestamp"))
+                response = wait_for_call_in_copilot_log(session, _short_text(data, "timestamp"))
             case "kimi":
                 response = find_running_kimi_response(session)
             case _:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.doors.hook.call_errors import EditNotStaged, not_exactly_once_error, require_string_argument
 
 if TYPE_CHECKING:
-    from app.doors.hook.turn_files import InMemoryCallFiles
+    from app.doors.hook.turn_files import InMemoryFilesOfOneCall
 
 CallArguments = Mapping[str, Any]
 _LINE_ENDING_SAMPLE_CHARACTERS = 4096
@@ -59,7 +59,7 @@ class WholeFileTool(NamedTuple):
     ends_line: bool = False
     """Whether it adds a missing line end to the last line."""
 
-    def apply(self, files: "InMemoryCallFiles", arguments: CallArguments) -> None:
+    def apply(self, files: "InMemoryFilesOfOneCall", arguments: CallArguments) -> None:
         """Write the file. Raises EditNotStaged."""
         path = require_string_argument(arguments, self.path)
         content = require_string_argument(arguments, self.content)
@@ -106,7 +106,7 @@ class ReplacementTool(NamedTuple):
     drops_mark: bool = False
     """Whether it drops a byte order mark."""
 
-    def apply(self, files: "InMemoryCallFiles", arguments: CallArguments) -> None:
+    def apply(self, files: "InMemoryFilesOfOneCall", arguments: CallArguments) -> None:
         """Write the file with the text replaced. Raises EditNotStaged."""
         path = require_string_argument(arguments, self.path)
         edits = arguments.get(self.edits) if self.edits else [arguments]
@@ -166,7 +166,7 @@ def _with_crlf(text: str) -> str:
 _MAX_SAFE_INTEGER = 2**53
 
 
-def apply_claude_notebook_edit(files: "InMemoryCallFiles", arguments: Mapping[str, Any]) -> None:
+def apply_claude_notebook_edit(files: "InMemoryFilesOfOneCall", arguments: Mapping[str, Any]) -> None:
     """Change one cell of a notebook as Claude Code's NotebookEdit does. Raises EditNotStaged."""
     path = require_string_argument(arguments, "notebook_path")
     text = files.decode_file(path)
@@ -182,7 +182,7 @@ def apply_claude_notebook_edit(files: "InMemoryCallFiles", arguments: Mapping[st
     files.write(path, made.encode("utf-8", "backslashreplace"))
 
 
-def apply_qwen_notebook_edit(files: "InMemoryCallFiles", arguments: Mapping[str, Any]) -> None:
+def apply_qwen_notebook_edit(files: "InMemoryFilesOfOneCall", arguments: Mapping[str, Any]) -> None:
     """Change one cell as Qwen Code does, which keeps layout and kind of texts. Raises EditNotStaged."""
     path = require_string_argument(arguments, "notebook_path")
     raw = files.decode_file(path)
@@ -323,7 +323,7 @@ class CodexHunk(NamedTuple):
     at_end: bool
 
 
-def apply_codex_patch(files: "InMemoryCallFiles", arguments: Mapping[str, Any]) -> None:
+def apply_codex_patch(files: "InMemoryFilesOfOneCall", arguments: Mapping[str, Any]) -> None:
     """Apply a patch of Codex's `apply_patch` to the files in memory. Raises EditNotStaged."""
     text = next((arguments[key] for key in _PATCH_ARGUMENTS if arguments.get(key)), "")
     lines = _patch_lines(str(text[-1] if isinstance(text, list) else text))
@@ -363,7 +363,7 @@ def _skip_while(lines: Sequence[str], at: int, belongs: Callable[[str], bool]) -
     return at
 
 
-def _update_file(files: "InMemoryCallFiles", path: str, lines: Sequence[str], at: int) -> int:
+def _update_file(files: "InMemoryFilesOfOneCall", path: str, lines: Sequence[str], at: int) -> int:
     target = path
     if at < len(lines) and lines[at].startswith(_MOVE):
         target = lines[at].removeprefix(_MOVE).strip()

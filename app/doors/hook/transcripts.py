@@ -121,7 +121,7 @@ def find_last_droid_response(transcript_path: str, call_id: str) -> ResponseIden
     return found
 
 
-def wait_for_copilot_response(session: str, called_at: str) -> ResponseIdentity:
+def wait_for_call_in_copilot_log(session: str, called_at: str) -> ResponseIdentity:
     """Wait for a call in Copilot's session log, and return the ids of its response and of the user's prompt.
 
     The payload contains neither id. Its time is that of the event `hook.start` in the log, and all calls of a

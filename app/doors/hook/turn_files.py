@@ -9,7 +9,7 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
-class InMemoryCallFiles:
+class InMemoryFilesOfOneCall:
     """Reads and writes files for the edits of one call, in memory only.
 
     Args:

@@ -22,8 +22,8 @@ from app.mcp_client.json_rpc import (
     MAX_MESSAGE_BYTES,
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
-    InvalidRpcMessage,
     Message,
+    RejectedRpcMessage,
     RequestId,
     RpcRequestOrNotification,
     parse_json_line,
@@ -401,7 +401,7 @@ class McpDoorServer:
             return
         try:
             self._receive_message(parse_json_line(line))
-        except InvalidRpcMessage as refusal:
+        except RejectedRpcMessage as refusal:
             self._send(refusal.to_response())
 
     def shut_down(self) -> None:
@@ -422,7 +422,7 @@ class McpDoorServer:
             return self._loaded_tools
 
     def _receive_message(self, message: object) -> None:
-        """Answer a message, or start its call. Raises InvalidRpcMessage."""
+        """Answer a message, or start its call. Raises RejectedRpcMessage."""
         call = parse_request_or_notification(message)
         if call is None or call.id is None:
             self._handle_notification(call)
@@ -443,7 +443,7 @@ class McpDoorServer:
             running.stop.set()
 
     def _answer_request(self, call: RpcRequestOrNotification) -> Message:
-        """Return the result of a request other than a tool call. Raises InvalidRpcMessage."""
+        """Return the result of a request other than a tool call. Raises RejectedRpcMessage."""
         stateless = _is_stateless(call)
         match call.method:
             case "initialize":
@@ -460,7 +460,7 @@ class McpDoorServer:
             case "server/discover":
                 found = {"supportedVersions": [*_INITIALIZE_VERSIONS, *STATELESS_VERSIONS], **_capabilities()}
                 return _with_metadata(found, cached=True)
-        raise InvalidRpcMessage(
+        raise RejectedRpcMessage(
             METHOD_NOT_FOUND,
             f"There is no method {call.method[:80]!r}. There are: initialize, ping, server/discover, tools/list, "
             "tools/call.",
@@ -478,12 +478,12 @@ class McpDoorServer:
         }
 
     def _start_call(self, call: RpcRequestOrNotification, name: RequestId) -> None:
-        """Run a tool call on its own thread. Raises InvalidRpcMessage."""
+        """Run a tool call on its own thread. Raises RejectedRpcMessage."""
         stateless = _is_stateless(call)
         tool, arguments = call.params.get("name"), call.params.get("arguments")
         if tool not in TOOL_NAMES:
             known = ", ".join(TOOL_NAMES)
-            raise InvalidRpcMessage(
+            raise RejectedRpcMessage(
                 INVALID_PARAMS, f"There is no tool {str(tool)[:80]!r}. The tools are: {known}.", id=name
             )
         running = RunningToolCall(call, self._send)
@@ -512,9 +512,9 @@ class McpDoorServer:
 
         with self._lock:
             if name in self._running:
-                raise InvalidRpcMessage(INVALID_REQUEST, f"A call with the id {name!r} is still running.", id=None)
+                raise RejectedRpcMessage(INVALID_REQUEST, f"A call with the id {name!r} is still running.", id=None)
             if len(self._running) >= MAX_RUNNING_CALLS:
-                raise InvalidRpcMessage(
+                raise RejectedRpcMessage(
                     INVALID_REQUEST, f"{MAX_RUNNING_CALLS} calls run already; wait for one to end.", id=name
                 )
             thread = threading.Thread(target=run, name=f"call {name}")
@@ -526,19 +526,19 @@ class McpDoorServer:
             with self._lock:
                 del self._running[name]
                 self._threads.discard(thread)
-            raise InvalidRpcMessage(
+            raise RejectedRpcMessage(
                 INTERNAL_ERROR, "The system starts no more threads; try again later.", id=name
             ) from error
 
 
 def _is_stateless(call: RpcRequestOrNotification) -> bool:
-    """Return whether the request names a version from 2026-07-28 on. Raises InvalidRpcMessage for an unknown one."""
+    """Return whether the request names a version from 2026-07-28 on. Raises RejectedRpcMessage for an unknown one."""
     version = call.meta.get(VERSION_KEY)
     if version is None or version in _INITIALIZE_VERSIONS:
         return False
     if version not in STATELESS_VERSIONS:
         supported = [*_INITIALIZE_VERSIONS, *STATELESS_VERSIONS]
-        raise InvalidRpcMessage(
+        raise RejectedRpcMessage(
             UNSUPPORTED_VERSION,
             f"This server speaks {', '.join(supported)}.",
             id=call.id,

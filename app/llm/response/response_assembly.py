@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import ResponseTooLarge, is_json_object, parse_json
-from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
+from app.llm.response.text_filters import CallMarkupCutter, SurrogateJoiner, ThinkSplitter
 from app.llm.values.requests_and_updates import (
     CallProgress,
     ReasoningDelta,
@@ -294,7 +294,7 @@ class ResponseAssembly:
         self._text_joiner = SurrogateJoiner()
         self._reasoning_joiner = SurrogateJoiner()
         self._think_splitter = ThinkSplitter()
-        self._call_hider = CallMarkupHider() if closing else None
+        self._call_hider = CallMarkupCutter() if closing else None
 
     @property
     def text(self) -> str:

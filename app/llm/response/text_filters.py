@@ -90,7 +90,7 @@ _CALL_MARKERS = (
 )
 
 
-class CallMarkupHider(Struct):
+class CallMarkupCutter(Struct):
     """Hides tool calls that a server sends as text: everything from the first marker on.
 
     Only for closing requests, where no call is allowed; in other responses the text may be about these markers.

@@ -14,7 +14,7 @@ from app.copies import replace
 from app.proposals.files.file_changes import (
     file_operation,
     next_hunk_number,
-    recompute_hunks,
+    recompute_hunks_keeping_decided,
     replace_base_and_result,
 )
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
@@ -61,7 +61,7 @@ def replace_result_by_user_text(contents: ContentStore, proposal: Proposal, path
 
 def _replace_change(contents: ContentStore, proposal: Proposal, change: FileChange, edited: FileChange) -> Proposal:
     """Return the next revision with an edited change and its hunks; the same proposal if nothing is different."""
-    edited = recompute_hunks(contents, edited, next_number=next_hunk_number(proposal.files))
+    edited = recompute_hunks_keeping_decided(contents, edited, next_number=next_hunk_number(proposal.files))
     if edited == change:
         return proposal
     after = proposal.next_revision(edited if each is change else each for each in proposal.files)

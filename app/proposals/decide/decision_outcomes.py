@@ -5,7 +5,12 @@ from contextlib import suppress
 
 from msgspec import Struct, field
 
-from app.proposals.files.file_changes import decide_hunks, next_hunk_number, recompute_hunks, replace_base_and_result
+from app.proposals.files.file_changes import (
+    decide_hunks,
+    next_hunk_number,
+    recompute_hunks_keeping_decided,
+    replace_base_and_result,
+)
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.journal import PathTransition
@@ -163,7 +168,7 @@ def plan_approval(
             approved = change.model_copy(update=update)
             if is_same_version(start, change.base) and is_same_version(result, change.result):
                 return approved
-            return recompute_hunks(contents, approved, next_number=number, state=HunkState.APPLIED)
+            return recompute_hunks_keeping_decided(contents, approved, next_number=number, state=HunkState.APPLIED)
         remaining = replace_base_and_result(change, chosen, change.result, "", rebased=False)
         return decide_hunks(contents, remaining, choice.hunks, HunkState.APPLIED, next_number=number)
 
@@ -193,7 +198,7 @@ def plan_denial(
             start = versions_before_proposal.get(change.path, change.base)
             versions = {"base": start, "result": change.base, "conflicts": ()}
             approved = change.model_copy(update={**versions, "state": HunkState.APPLIED, "hunks": hunks})
-            return recompute_hunks(contents, approved, next_number=number, state=HunkState.APPLIED)
+            return recompute_hunks_keeping_decided(contents, approved, next_number=number, state=HunkState.APPLIED)
         denied_hunks = (*change.denied, _make_denied_hunks(proposal, change, change.result, choice))
         update = {"hunks": hunks, "state": HunkState.DENIED, "denied": denied_hunks}
         return change.model_copy(update=update)
@@ -326,7 +331,7 @@ def _count_file_lines(
 ) -> FileDiffStat:
     if is_same_version(base, change.base) and is_same_version(result, change.result):
         return change.stat
-    counted = recompute_hunks(
+    counted = recompute_hunks_keeping_decided(
         contents, change.model_copy(update={"base": base, "result": result}), next_number=number, previous=()
     )
     return counted.stat

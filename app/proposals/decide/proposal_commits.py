@@ -25,7 +25,7 @@ _GIT_TIMEOUT_SECONDS = 60.0
 """Timeout of git, including the hooks of the repository."""
 
 
-def written_paths(proposal: Proposal) -> list[str]:
+def written_or_removed_paths(proposal: Proposal) -> list[str]:
     """Return the paths that a proposal has written or removed."""
     return sorted({path for change in proposal.files if change.has_applied_part for path in change.paths})
 
@@ -56,7 +56,7 @@ def commit_proposal(root: Path, proposal: Proposal, trailers: Sequence[str] = ()
     Raises:
         GitCommitFailed: git refused or there is nothing to commit; the files stay as they are.
     """
-    names = written_paths(proposal)
+    names = written_or_removed_paths(proposal)
     if not names:
         raise GitCommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
     message = "\n".join((format_summary_as_commit_message(proposal), "", *trailers, ""))

@@ -15,7 +15,7 @@ from app.proposals.files.file_changes import (
     make_file_change,
     make_file_diff_stat,
     next_hunk_number,
-    recompute_hunks,
+    recompute_hunks_keeping_decided,
     replace_base_and_result,
 )
 from app.proposals.files.filesystem import make_file_version
@@ -111,7 +111,9 @@ def _reopen_files(
     files: list[FileChange] = []
     for change in proposal.files:
         reopened = reopen(change)
-        files.append(change if reopened is None else recompute_hunks(contents, reopened, next_number=number))
+        files.append(
+            change if reopened is None else recompute_hunks_keeping_decided(contents, reopened, next_number=number)
+        )
         number = max(number, next_hunk_number(files[-1:]))
     return proposal.next_revision(files)
 
@@ -234,7 +236,7 @@ def plan_approval_of_edits_on_disk(
         if choice.covers(change):
             approved = {"base": _base_before_decisions(change), "state": HunkState.APPLIED}
             decided = change.model_copy(update=update | approved)
-            return recompute_hunks(contents, decided, next_number=number, state=HunkState.APPLIED)
+            return recompute_hunks_keeping_decided(contents, decided, next_number=number, state=HunkState.APPLIED)
         # From now on, the rest is compared with a base that includes the kept part.
         changed = replace_base_and_result(change, kept, change.result, "", **update)
         return decide_hunks(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
@@ -264,7 +266,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             approved = {"base": _base_before_decisions(change), "result": result, "state": HunkState.APPLIED}
             decided = change.model_copy(update=update | approved)
-            return recompute_hunks(contents, decided, next_number=number, state=HunkState.APPLIED)
+            return recompute_hunks_keeping_decided(contents, decided, next_number=number, state=HunkState.APPLIED)
         return change.model_copy(update=update | {"state": HunkState.DENIED})
 
     return decide_each_file(proposal, choice, revert_file)

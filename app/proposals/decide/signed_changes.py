@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from app.proposals.files.overlay import ContentStore, Overlay
-from app.proposals.stack.proposal_staging import is_pending_within
+from app.proposals.stack.proposal_staging import are_pending_changes_within
 from app.proposals.stack.rebase import merge_mode
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
@@ -204,7 +204,9 @@ def exclude_approved_or_pending_hunks(
         return ChangesAndExcludedHunks(remaining or unsigned.changes, left_out)
     paths = {change.path for change in unsigned.changes}
     others = [
-        other for other in store.pending_on_paths(paths) if other.on_disk and not is_pending_within(other, paths)
+        other
+        for other in store.pending_on_paths(paths)
+        if other.on_disk and not are_pending_changes_within(other, paths)
     ]
     not_pending = _exclude_steps("waiting", unsigned.changes, _pending_steps(contents, others))
     return ChangesAndExcludedHunks(not_pending.changes, (*unsigned.left_out, *not_pending.left_out))

@@ -41,7 +41,7 @@ def make_file_change(
         matches=tuple(matches),
         notes=tuple(notes),
     )
-    return recompute_hunks(contents, change, next_number=next_number)
+    return recompute_hunks_keeping_decided(contents, change, next_number=next_number)
 
 
 def replace_base_and_result(
@@ -53,7 +53,7 @@ def replace_base_and_result(
     return change.model_copy(update={**versions, "old_path": old_path, "op": op, **update})
 
 
-def recompute_hunks(
+def recompute_hunks_keeping_decided(
     contents: ContentStore,
     change: FileChange,
     *,
@@ -105,7 +105,7 @@ def decide_hunks(
     if apply_hunks_to_lines(base, result, pending, {hunk.id for hunk in pending}) != list(result):
         # Part of a hunk got a newline, because other lines now follow its last one.
         previous = set_state_of_pending_hunks(change.hunks, state, chosen)
-        return recompute_hunks(contents, change, next_number=next_number, previous=previous)
+        return recompute_hunks_keeping_decided(contents, change, next_number=next_number, previous=previous)
     counts = {"added": sum(hunk.new_count for hunk in pending), "removed": sum(hunk.old_count for hunk in pending)}
     return _with_hunks(contents, change.model_copy(update=counts), hunks, HunkState.PENDING)
 

@@ -121,7 +121,7 @@ _AUTOMATION_CONFIG = re.compile(
 _PROSE_ENDINGS = (".md", ".rst", ".txt", ".adoc", ".markdown")
 
 
-def manifest_of_lock_file(path: str) -> str | None:
+def manifest_name_of_lock_file(path: str) -> str | None:
     """Return the name of the file to which a lock file belongs; None for any other file."""
     return _MANIFEST_BY_LOCK_FILE.get(basename(path))
 

@@ -16,7 +16,7 @@ from app.proposals.risk.edited_file import (
     is_documentation_file,
     is_generated_file,
     is_test_or_test_data,
-    manifest_of_lock_file,
+    manifest_name_of_lock_file,
     name_shared_by_test_and_code,
     order_for_review,
 )
@@ -624,7 +624,7 @@ def find_risk_reasons(files: Sequence[EditedFile], unmentioned: Collection[str])
         yield from _find_file_reasons(file, paths)
         if file.path in unmentioned and not reasons_to_read_last:
             yield AttentionReason(kind=ReasonKind.UNASKED, path=file.path)
-        if manifest_of_lock_file(file.path) is None:
+        if manifest_name_of_lock_file(file.path) is None:
             yield from find_secrets(file)
         if not reasons_to_read_last:
             yield from find_new_risky_calls(file)
@@ -650,7 +650,7 @@ def _find_file_reasons(file: EditedFile, paths: Collection[str]) -> Iterator[Att
         yield AttentionReason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
     if change.op in (FileOperation.CREATE, FileOperation.RENAME) and secret_path_reason(path):
         yield AttentionReason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
-    manifest = manifest_of_lock_file(path)
+    manifest = manifest_name_of_lock_file(path)
     if manifest and change.op is FileOperation.EDIT:
         folder, name = posixpath.split(path)
         if posixpath.join(folder, manifest) not in paths:
@@ -659,7 +659,7 @@ def _find_file_reasons(file: EditedFile, paths: Collection[str]) -> Iterator[Att
 
 def _find_reasons_to_read_last(file: EditedFile) -> list[AttentionReason]:
     """Return the reasons why a file is read last; empty for most."""
-    if manifest_of_lock_file(file.path) is not None:
+    if manifest_name_of_lock_file(file.path) is not None:
         return [AttentionReason(kind=ReasonKind.LOCK, path=file.path)]
     generated = is_generated_file(file.path, file.old)
     return [AttentionReason(kind=ReasonKind.GENERATED, path=file.path)] if generated else []

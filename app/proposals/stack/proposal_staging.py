@@ -257,10 +257,10 @@ def _find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[
             raise NothingToStage(
                 f"{each.id} is already pending with the same changes; `signoff show {each.id}` shows it."
             )
-    return [each for each in earlier if is_pending_within(each, proposal_paths(proposal))]
+    return [each for each in earlier if are_pending_changes_within(each, proposal_paths(proposal))]
 
 
-def is_pending_within(proposal: Proposal, paths: Collection[str]) -> bool:
+def are_pending_changes_within(proposal: Proposal, paths: Collection[str]) -> bool:
     """Return whether everything pending of a proposal is in these files."""
     return all(
         change.already_applied or change.path in paths for change in proposal.files if has_undecided_part(change)

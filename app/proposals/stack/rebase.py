@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from app.concurrency import iterate_when_event_loop_idle
-from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks
+from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks_keeping_decided
 from app.proposals.files.overlay import Overlay, is_same_version
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import fold_case_and_unicode_form
@@ -187,7 +187,7 @@ def _rebase_change(overlay: Overlay, change: FileChange, number: int, leaving: C
     rebased = change.model_copy(update=update)
     if is_same_version(base, change.base) and is_same_version(result, change.result):
         return rebased
-    return recompute_hunks(overlay.contents, rebased, next_number=number)
+    return recompute_hunks_keeping_decided(overlay.contents, rebased, next_number=number)
 
 
 def _rebase_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileChange:
@@ -214,7 +214,7 @@ def _rebase_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileCh
     rebased = change.model_copy(update=update | {"op": file_operation(change.old_path, base, current)})
     if current is not None and not is_same_version(current, change.result):
         overlay.store_disk_content(change.path)
-    return recompute_hunks(overlay.contents, rebased, next_number=number)
+    return recompute_hunks_keeping_decided(overlay.contents, rebased, next_number=number)
 
 
 def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | None) -> FileVersion | None:

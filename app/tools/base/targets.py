@@ -28,7 +28,7 @@ _AWAITING_APPROVAL = "awaiting approval; do not call tools; hand control back"
 """Instruction in a staging result when the turn may not stage more."""
 
 
-async def stage_edit(
+async def stage_draft_edit(
     context: ToolContext,
     summary: str | None,
     edit: Callable[_P, EditReport],

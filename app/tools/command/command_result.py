@@ -26,9 +26,9 @@ from app.sandbox.captured_changes import (
 from app.sandbox.confinement import (
     AllowedCommandResources,
     ChangedByCommandAndOtherProgram,
+    ChangesReaderWithIgnoredWriteBack,
     SandboxCapabilities,
     SandboxMode,
-    WorkspaceChangesWithWriteBack,
 )
 from app.text.quantities import format_count, join_first
 from app.text.safe_text import escape_unsafe
@@ -182,7 +182,7 @@ _MAX_SHOWN_PATHS = 200
 
 
 async def write_ignored_and_collect_other_changes(
-    run: WorkspaceChangesWithWriteBack, context: ToolContext, output: ToolOutput, command: str
+    run: ChangesReaderWithIgnoredWriteBack, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
     """Write the git-ignored changes to disk, and read the command's other changes.
 
@@ -217,7 +217,7 @@ async def write_ignored_and_collect_other_changes(
 
 
 async def _write_back_ignored(
-    run: WorkspaceChangesWithWriteBack, context: ToolContext, paths: Sequence[str], command: str
+    run: ChangesReaderWithIgnoredWriteBack, context: ToolContext, paths: Sequence[str], command: str
 ) -> tuple[list[str], str]:
     """Write the ignored files if the user allows it; return lines for the model and a summary for the user."""
     if context.hold_ignored and (held_paths := (await run.write_back(paths, dry_run=True)).written):
@@ -326,7 +326,7 @@ async def _stage_changes(context: ToolContext, changes: list[PathChange], recipe
 
 
 def read_changes(
-    run: WorkspaceChangesWithWriteBack, changes: CommandFileChanges
+    run: ChangesReaderWithIgnoredWriteBack, changes: CommandFileChanges
 ) -> tuple[list[PathChange], list[str]]:
     """Return the changes with their contents, and lines about those that can't be read."""
     readable: list[PathChange] = []

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _DELIVERED_WITH_ANSWER = " Your words go to the model with your answer to its question."
 
 
-class PostDecisionController:
+class DecisionFollowUpController:
     """Follows up decisions: returns the focus to the composer, and lets the model continue."""
 
     def __init__(
@@ -178,7 +178,7 @@ class ReviewActions:
         self._decisions = ReviewDecisionService(
             review.state, lambda: session.host.decisions, lambda: self.checks.scheduler, "app"
         )
-        self.after_decision = PostDecisionController(review, session, preferences, chat)
+        self.after_decision = DecisionFollowUpController(review, session, preferences, chat)
         self._preferences = preferences
         self.external_diffs = ExternalDiffController(review, runtime, app_context)
 

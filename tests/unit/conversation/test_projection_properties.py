@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.agent.context import ContextTokenEstimate
-from app.agent.gate import GateClosingPolicy, ToolCallGate, UnansweredFeedback
+from app.agent.gate import EditLimitGate, GateClosingPolicy, UnansweredFeedback
 from app.agent.turn_state import TurnState
 from app.conversation.events import (
     EVENT_JSON,
@@ -211,7 +211,7 @@ def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event],
         CalibratedTokenEstimator,
         lambda: ContextTokenEstimate(CalibratedTokenEstimator()),
         TurnState,
-        lambda: ToolCallGate(GateClosingPolicy()),
+        lambda: EditLimitGate(GateClosingPolicy()),
         UnansweredFeedback,
     ):
         with_them, without = fold(), fold()

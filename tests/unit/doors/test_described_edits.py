@@ -12,7 +12,7 @@ import pytest
 from app.doors.hook.agents import AGENTS, HookOptions, find_agent
 from app.doors.hook.call_errors import EditNotStaged
 from app.doors.hook.hook_installation import add_hook, find_hook, remove_hook, render_toml_hooks
-from app.doors.hook.turn_files import InMemoryCallFiles
+from app.doors.hook.turn_files import InMemoryFilesOfOneCall
 from app.workspace.paths import Workspace
 
 NAMES = ("qwen", "copilot", "opencode", "droid", "kimi")
@@ -35,7 +35,7 @@ WRITE = {
 def made(folder: Path, agent: str, before: str | None, tool: str, arguments: dict[str, Any]) -> bytes | None:
     if before is not None:
         (folder / "f").write_bytes(before.encode())
-    files = InMemoryCallFiles(Workspace(folder), str(folder))
+    files = InMemoryFilesOfOneCall(Workspace(folder), str(folder))
     find_agent(agent).edits[tool](files, arguments)
     return files.read("f")
 

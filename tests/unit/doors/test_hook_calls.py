@@ -19,7 +19,7 @@ from app.doors.hook.transcripts import (
     find_last_droid_response,
     find_last_qwen_response,
     find_running_kimi_response,
-    wait_for_copilot_response,
+    wait_for_call_in_copilot_log,
 )
 
 CALL = {
@@ -181,15 +181,16 @@ def test_copilot_calls_have_the_time_of_response(copilot_log: CopilotLog, monkey
     copilot_log.responds("01.100", "first")
     copilot_log.responds("02.200", "second", model="n")
     copilot_log.responds("03.300", "third")
-    assert wait_for_copilot_response("s", AT.format("02.200")) == ResponseIdentity(AT.format("02.200"), "n", "second")
+    response = wait_for_call_in_copilot_log("s", AT.format("02.200"))
+    assert response == ResponseIdentity(AT.format("02.200"), "n", "second")
     found = parse_call("copilot", json.dumps(CALL | {"session_id": "s", "timestamp": AT.format("03.300")}))
     assert (found.response, found.prompt, found.model) == (AT.format("03.300"), "third", "m")
     other = f"../{copilot_log.folder.name}"
-    assert wait_for_copilot_response(other, AT.format("02.200")) == ResponseIdentity(AT.format("02.200")), (
+    assert wait_for_call_in_copilot_log(other, AT.format("02.200")) == ResponseIdentity(AT.format("02.200")), (
         "a session is no path"
     )
     monkeypatch.setenv("COPILOT_HOME", "/nowhere")
-    assert wait_for_copilot_response("s", AT.format("02.200")) == ResponseIdentity(AT.format("02.200"))
+    assert wait_for_call_in_copilot_log("s", AT.format("02.200")) == ResponseIdentity(AT.format("02.200"))
 
 
 @pytest.mark.parametrize("agent", [{}, {"agentId": "a"}])
@@ -198,7 +199,7 @@ def test_a_large_edit_is_found_in_the_log_of_copilot(copilot_log: CopilotLog, ag
     if agent:
         copilot_log.responds("02.200", "second")
     copilot_log.responds("03.300", "of the subagent" if agent else "second", size=9_000_000, **agent)
-    assert wait_for_copilot_response("s", AT.format("03.300")).prompt == "second"
+    assert wait_for_call_in_copilot_log("s", AT.format("03.300")).prompt == "second"
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -208,7 +209,7 @@ def test_the_log_of_copilot_is_waited_for(copilot_log: CopilotLog, is_new: bool)
         copilot_log.responds("01.100", "first")
     later = threading.Timer(0.1, copilot_log.responds, ("02.200", "second"))
     later.start()
-    assert wait_for_copilot_response("s", AT.format("02.200")).prompt == "second"
+    assert wait_for_call_in_copilot_log("s", AT.format("02.200")).prompt == "second"
     later.join()
 
 
@@ -216,7 +217,7 @@ def test_an_unlogged_copilot_call_is_refused(copilot_log: CopilotLog, monkeypatc
     monkeypatch.setattr(transcripts, "_MAX_LOG_DELAY_SECONDS", 0.1)
     copilot_log.responds("01.100", "first")
     with pytest.raises(ValueError, match="did not write the call to its log within"):
-        wait_for_copilot_response("s", AT.format("02.200"))
+        wait_for_call_in_copilot_log("s", AT.format("02.200"))
 
 
 def kimi_log(home: Path, agent: str, *lines: tuple[str, str, int]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from app.doors.hook import text_edits
 from app.doors.hook.agents import find_agent
 from app.doors.hook.call_errors import EditNotStaged
-from app.doors.hook.turn_files import InMemoryCallFiles
+from app.doors.hook.turn_files import InMemoryFilesOfOneCall
 from app.workspace.paths import Workspace
 
 TOOLS = {name: edit for agent in ("claude", "gemini", "codex") for name, edit in find_agent(agent).edits.items()}
@@ -20,15 +20,15 @@ NOTEBOOK = (
     ' "execution_count": 3}, {"cell_type": "markdown", "id": "b2", "metadata": {}, "source": "# Grüße <b>"}],'
     ' "metadata": {"n": 1e3, "f": 2.0, "z": []}, "nbformat": 4, "nbformat_minor": 5}\n'
 )
-Make = Callable[[Mapping[str, str]], InMemoryCallFiles]
+Make = Callable[[Mapping[str, str]], InMemoryFilesOfOneCall]
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Make:
-    def make(texts: Mapping[str, str]) -> InMemoryCallFiles:
+    def make(texts: Mapping[str, str]) -> InMemoryFilesOfOneCall:
         for name, text in texts.items():
             (tmp_path / name).write_bytes(text.encode())
-        return InMemoryCallFiles(Workspace(tmp_path), str(tmp_path))
+        return InMemoryFilesOfOneCall(Workspace(tmp_path), str(tmp_path))
 
     return make
 

@@ -18,7 +18,7 @@ from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import AllowedCommandResources
 from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent_process
 from app.sandbox.outside_access import find_outside_access
-from app.sandbox.overlay_layer import OverlayFolders, PersistentOverlay
+from app.sandbox.overlay_layer import OverlayFolders, PersistentProcessOverlay
 from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
 from app.sandbox.run_folders import FileVersionsNotWrittenBack, create_cache_overlay_folders
 from app.sandbox.sandbox import Sandbox
@@ -176,7 +176,7 @@ async def test_file_gone_with_its_folder_is_not_reported(tmp_path: Path) -> None
     )
     kept = FileVersionsNotWrittenBack(tmp_path / "kept")
     may = find_outside_access(AllowedCommandResources(), ())
-    layer = PersistentOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, process_limits(), {})
+    layer = PersistentProcessOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, process_limits(), {})
     layer.write_pending()
     layer.replace_contents({"d/e/file": FileOrLink(b"waits\n", 0o644)})
     layer.mark_seen()

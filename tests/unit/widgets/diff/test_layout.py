@@ -22,7 +22,7 @@ from widgets.diff.diff_rows import (
     WhitespaceHunkRow,
 )
 from widgets.diff.diff_search import find_matches
-from widgets.diff.white_space import find_hidden_whitespace
+from widgets.diff.white_space import find_hideable_whitespace_changes
 
 
 @st.composite
@@ -127,7 +127,7 @@ def spaced(lines: list[str], how: list[str]) -> list[str]:
 def test_without_white_space_each_line_has_one_place(how: list[str], split: bool, whole: bool) -> None:
     old = [f"line {number};" for number in range(len(how))]
     diff = file_diff("a.go", "\n".join(old) + "\n", "\n".join(spaced(old, how)) + "\n")
-    left = find_hidden_whitespace([diff])
+    left = find_hideable_whitespace_changes([diff])
     layout = arrange_diffs(
         [diff], DiffFoldState(split=split, whole=whole), hidden_space=left, count_terminal_lines=height
     )
