@@ -74,7 +74,7 @@ class SignoffApp(TerminalAdaptedApp):
     CSS = """
     CommandPalette {
         background: $background 60%;
-        & > Vertical { width: 84; max-width: 100%; border: round $primary 80%; }
+        & > Vertical { width: 84; max-width: 100%; margin-top: 4; }
         #--input { border: none; border-bottom: hkey $panel; }
     }
     ToastRack { dock: top; align: left top; }

@@ -103,6 +103,7 @@ async def test_the_focused_pane_is_marked_tiny_sizes_work_and_notifications_cove
                 await run.write("solar")
                 await run.see("solar")
                 assert run.text.count("Something happened") == 2, run.text
+                assert command or run.app.screen.query_one("#--input").region.width == min(84, size[0])
                 run.app.clear_notifications()
                 await run.screen("Workbench", "escape")
 
