@@ -230,6 +230,8 @@ async def test_help_and_greeting_show_the_keys_of_the_keymap(tmp_path: Path, ser
             "many keys have their own line"
         )
         assert run.text.count("Pick an earlier session") == 1, "what has no key stands among the commands alone"
+        await run.pilot.resize_terminal(40, 200)
+        await run.see("  Write the chosen")
 
 
 def is_bound(run: Running, action: str) -> bool:

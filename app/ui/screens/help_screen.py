@@ -183,8 +183,7 @@ def _join_groups(groups: Iterable[list[Content]]) -> Content:
 
 def _entry_lines(left: str, right: str, width: int, indent: int, *, is_rebound: bool = False) -> list[Content]:
     """Return the lines of a two-column entry; the right column is wrapped."""
-    if width < 2 * indent:
-        indent = min(indent, _KEYS_WIDTH)
+    indent = min(indent, width * 3 // 7)
     lines = wrap(right, width - indent, break_long_words=False, break_on_hyphens=False) or [""]
     style = "bold $text-warning" if is_rebound else "bold $text-accent"
     if len(left) >= indent:
