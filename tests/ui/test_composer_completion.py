@@ -7,6 +7,7 @@ from time import monotonic, sleep
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.events import Key
 from textual.pilot import Pilot
 
 from tests.ui.chat_app import ChatApp, chatting
@@ -304,6 +305,33 @@ async def test_a_path_search_is_cancelled_by_the_next_key(monkeypatch: pytest.Mo
         assert choices(app) == ["a/gate.py"]
         await until(lambda: bool(ended))
     assert ended == ["given up"]
+
+
+@pytest.mark.parametrize("key", ["tab", "enter"])
+async def test_a_key_completes_what_is_typed_not_what_was_offered_for_less(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = Event()
+    search = PathIndex.find_paths
+
+    def slow(self: PathIndex, query: str, given_up: Callable[[], bool] = lambda: False) -> list[str]:
+        if query:
+            go_on.wait(30)
+        return search(self, query, given_up)
+
+    def search_now(event: Key) -> bool:
+        go_on.set()
+        return False
+
+    monkeypatch.setattr(PathIndex, "find_paths", slow)
+    async with chatting(files=FILES) as (app, pilot):
+        await pilot.press("@")
+        await settled(app, pilot)
+        assert choices(app)[0] == "README.md"
+        await pilot.press(*"gate")
+        app.pane.composer.editor.before_key = search_now
+        await pilot.press(key)
+        assert app.pane.composer.draft == "@app/agent/gate.py " and app.said == []
 
 
 async def test_files_are_offered_during_the_listing_and_the_highlight_stays() -> None:

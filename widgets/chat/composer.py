@@ -1,6 +1,7 @@
 """The composer: input with completion, history, folded pastes and queued messages."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ _NO_MATCH_TITLE = "history · no match, Esc closes"
 _MAX_HISTORY_MATCHES = 50
 _LISTING_WAIT_SECONDS = 0.04
 """Seconds to wait for a complete list of files before a partial one is shown; doubled each time."""
+_MAX_OFFER_WAIT_SECONDS = 1.0
+"""Maximum seconds that Tab or Enter waits for the list of files that fits the text."""
 
 PLACEHOLDER = "Ask for a change, or / for commands, @ for files"
 _WAITING_PLACEHOLDER = "Enter goes to the review, or ask for a change"
@@ -138,6 +141,9 @@ class Composer(Column):
         self._listing_task: asyncio.Task[None] | None = None
         """Lists the workspace's files, once for each mention."""
         self._mention_ended = Event()
+        self._files_offered = asyncio.Event()
+        """Set unless the list of files is one for an earlier text."""
+        self._files_offered.set()
         self._history: list[str] = []
         self._loaded_history_count = 0
         """Number of texts that `set_history` added; the user sent the others since."""
@@ -153,7 +159,7 @@ class Composer(Column):
         self._is_review_pending = False
         """Whether an item waits in the review."""
         self.dropped = DroppedImages()
-        self.editor = ComposerField(self._handle_list_key, self.dropped.mention_text)
+        self.editor = ComposerField(self._handle_list_key, self.dropped.mention_text, self._wait_for_files)
         self.popup = CompletionPopup()
         self._queue = QueuedMessages()
 
@@ -382,6 +388,7 @@ class Composer(Column):
         if row == 0 and (command := _COMMAND_PATTERN.fullmatch(before)):
             self._offer_commands(command[1].lower())
         elif mention := _MENTION_PATTERN.search(before):
+            self._files_offered.clear()
             self._offer_files(mention[1])
         else:
             self._close_popup()
@@ -390,6 +397,7 @@ class Composer(Column):
         self._searching_history = False
         self._listing_task = None
         self._mention_ended.set()
+        self._files_offered.set()
         self.workers.cancel_group(self, "files")
         self.popup.close()
 
@@ -423,9 +431,16 @@ class Composer(Column):
             # Keep the highlighted file while the list grows.
             suggestions = [CompletionSuggestion(path, path) for path in matches]
             self.popup.show_suggestions("file", suggestions, keep_choice=not is_first)
+            self._files_offered.set()
             if is_complete:
                 return
             wait_seconds, is_first = 2 * wait_seconds, False
+
+    async def _wait_for_files(self, key: str) -> None:
+        """Return when the list of files fits the text, if a key accepts one, or after a second."""
+        if key == "tab" or (key == "enter" and self.popup.is_open):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._files_offered.wait(), _MAX_OFFER_WAIT_SECONDS)
 
     @cached_property
     def _path_index(self) -> "PathIndex":

@@ -210,6 +210,7 @@ class ComposerField(TextArea):
         intercept_key: Called with `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit; returns whether
             it used the key.
         transform_paste: Returns the text to insert for a paste; None inserts the paste itself.
+        wait_for_list: Called with each key before it is used; returns when the list of suggestions fits the text.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"editor--paste"}
@@ -231,7 +232,10 @@ class ComposerField(TextArea):
     """
 
     def __init__(
-        self, intercept_key: Callable[[str], bool], transform_paste: Callable[[str], Awaitable[str]] | None = None
+        self,
+        intercept_key: Callable[[str], bool],
+        transform_paste: Callable[[str], Awaitable[str]] | None = None,
+        wait_for_list: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
         # A blinking cursor needs a timer that never stops and wakes the CPU twice a second.
@@ -239,6 +243,7 @@ class ComposerField(TextArea):
         self.folded_pastes = FoldedPastes()
         self._intercept_key = intercept_key
         self._transform_paste = transform_paste
+        self._wait_for_list = wait_for_list
         self._last_cursor: Location = (0, 0)
         self.vim: VimKeyHandler | None = None
         """The vim keys; None if the user does not use them."""
@@ -286,6 +291,8 @@ class ComposerField(TextArea):
             event.stop()
             event.prevent_default()
             return
+        if self._wait_for_list is not None:
+            await self._wait_for_list(key)
         # A digit that arrives together with other characters is text.
         selects_option = key.isdigit() and not self.text and not isinstance(event, BurstKey)
         is_list_key = key in _LIST_KEYS or selects_option
