@@ -125,6 +125,8 @@ class IgnoredFileWriter(Struct):
     """Creates the folder for versions that can't be written."""
     dry: bool = False
     """Change nothing, and only count."""
+    copies: bool = False
+    """Copy entries of the layer: a program that keeps running may have them open, and could write to moved ones."""
     _written: Counter[str] = field(default_factory=Counter)
     _removed: Counter[str] = field(default_factory=Counter)
     _left: dict[str, str] = field(default_factory=dict)
@@ -451,11 +453,15 @@ class IgnoredFileWriter(Struct):
         except (FileExistsError, FileNotFoundError):
             self._keep_version(place, at.join(name))
 
-    def _move_out_of_workspace(self, at: _FolderPair, name: str) -> Path:
-        """Move a file out of the workspace; return its new path."""
+    def _unused_path_outside_workspace(self) -> Path:
         self._number += 1
         aside = self.layer.parent / "replaced" / str(self._number)
         aside.parent.mkdir(exist_ok=True, mode=0o700)
+        return aside
+
+    def _move_out_of_workspace(self, at: _FolderPair, name: str) -> Path:
+        """Move a file out of the workspace; return its new path."""
+        aside = self._unused_path_outside_workspace()
         try:
             os.rename(name, aside, src_dir_fd=at.folder)
         except OSError as error:
@@ -466,19 +472,22 @@ class IgnoredFileWriter(Struct):
         return aside
 
     def _move_or_copy_entry(self, at: _FolderPair, source: Path, move: Callable[[Path], None]) -> None:
-        """Call `move` with a file or folder of the layer; on another file system, with a copy beside the target."""
-        try:
-            move(source)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            beside = self._unused_path(at)
+        """Call `move` with a file or folder of the layer, or with a copy beside the target if it can't be moved."""
+        if not self.copies:
             try:
-                if _copy_entry(source, beside):
-                    move(beside)
-            except BaseException:
-                remove_entry(beside)
-                raise
+                move(source)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+            else:
+                return
+        beside = self._unused_path(at)
+        try:
+            if _copy_entry(source, beside):
+                move(beside)
+        except BaseException:
+            remove_entry(beside)
+            raise
 
     def _unused_path(self, at: _FolderPair) -> Path:
         """Return an unused path beside the target."""
@@ -509,6 +518,9 @@ class IgnoredFileWriter(Struct):
         if stat.S_ISDIR(facts.st_mode):
             _clean_new_folder(source, path)
         self._kept = self._kept or self.new_kept_folder()
+        if self.copies and source.is_relative_to(self.layer):
+            layer_entry, source = source, self._unused_path_outside_workspace()
+            _copy_entry(layer_entry, source)
         move_to_unused_workspace_path(source, self._kept, path)
 
 

@@ -186,6 +186,9 @@ class OverlayLayer:
         pending: The pending changes that `write_pending` applies.
     """
 
+    _keeps_running = False
+    """Whether programs may run, and have files of the layer open, while ignored paths are written back."""
+
     def __init__(
         self,
         workspace: Workspace,
@@ -233,7 +236,9 @@ class OverlayLayer:
             paths: Ignored paths, as in `CommandFileChanges.ignored_paths`.
             dry_run: Change nothing, and only report what would be written.
         """
-        writer = IgnoredFileWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry_run)
+        writer = IgnoredFileWriter(
+            self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry_run, self._keeps_running
+        )
         # Not cancelled half-way: a program that keeps running could replace a folder by a link meanwhile.
         return await run_shielded(asyncio.to_thread(writer.write, paths))
 
@@ -261,6 +266,7 @@ class OverlaySandboxedWorkspace(OverlayLayer):
 class PersistentProcessOverlay(OverlayLayer):
     """A layer for one program that keeps running while pending changes are added and removed."""
 
+    _keeps_running = True
     _seen: Mapping[str, StatFingerprint | None] = MappingProxyType({})
 
     def replace_contents(self, pending: PendingFiles) -> None:

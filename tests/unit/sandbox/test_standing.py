@@ -168,6 +168,33 @@ async def test_a_pipe_held_open_is_not_read_forever(tmp_path: Path, monkeypatch:
     assert await process.stdout.read() == b""
 
 
+@pytest.mark.layer
+async def test_a_program_writes_nothing_more_to_ignored_files_that_were_written_back(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    for name in ("in", "old.log", "user.log"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    (root / ".gitignore").write_text("build\n*.log\n")
+    sandbox = Sandbox(Workspace(root), tmp_path / "state", own_folders=(), kept=tmp_path / "kept")
+    await sandbox.probe()
+    script = (
+        "exec 3> new.log 4> old.log 5> user.log; mkdir build; cd build; echo once | tee /dev/fd/3 /dev/fd/4 >&5\n"
+        "echo; read line; echo late | tee -a /dev/fd/3 /dev/fd/4 late >&5; echo; read line"
+    )
+    async with sandbox.open_persistent("server") as layer:
+        process = await standing("/bin/sh", "-c", script, folder=root, steps=layer.mount_steps())
+        assert await process.stdout.readline()
+        (root / "user.log").write_text("the user's")
+        async with process.paused():
+            report = await layer.write_back((await layer.find_changes()).ignored_paths)
+        process.stdin.write(b"\n")
+        await process.stdout.readline()
+        await told_of_end(process)
+    assert (root / "new.log").read_text() == (root / "old.log").read_text() == "once\n"
+    assert report.kept_folder and (report.kept_folder / "user.log").read_text() == "once\n"
+    assert (root / "user.log").read_text() == "the user's" and list((root / "build").iterdir()) == []
+
+
 async def test_file_gone_with_its_folder_is_not_reported(tmp_path: Path) -> None:
     (tmp_path / "workspace/d").mkdir(parents=True)
     (tmp_path / "run/upper").mkdir(parents=True)
