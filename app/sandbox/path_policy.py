@@ -36,25 +36,21 @@ _ENTRY_BYTES = 62
 _EXTENDED, _LENGTH = 0x4000, 0x0FFF
 
 
-def tracked_paths(root: Path) -> list[str]:
-    """Return the paths that git tracks below a folder, relative to it and sorted.
-
-    Returns an empty list if there is no repository, or if its index can't be read.
-    """
+def tracked_paths(root: Path) -> list[str] | None:
+    """Return the paths that git tracks below a folder, relative to it and sorted; None if its index can't be read."""
     found = find_repository(root)
-    if found is None:
+    if found is None or not os.path.lexists(found.folder / "index"):
         return []
     try:
         names = _read_index_paths(found.folder / "index", _uses_sha256(found.shared))
     except (OSError, IndexError, ValueError):
-        return []
+        return None
     lead = b"".join(b"%s/" % part.encode("utf-8", "surrogateescape") for part in root.relative_to(found.top).parts)
-    return [name[len(lead) :].decode("utf-8", "surrogateescape") for name in sorted(names) if name.startswith(lead)]
+    return sorted(name[len(lead) :].decode("utf-8", "surrogateescape") for name in names if name.startswith(lead))
 
 
 def _uses_sha256(shared: Path) -> bool:
-    config, _ = read_regular_file(shared / "config", 1 << 20, allow_truncated=True)
-    return b"objectformat = sha256" in config.lower()
+    return "objectformat = sha256" in _read_git_config(shared / "config").lower()
 
 
 def _read_index_paths(file: Path, sha256: bool) -> list[bytes]:
@@ -171,9 +167,12 @@ class GitIgnoreRules:
         self._is_frozen = False
 
     def is_ignored(self, path: str, *, is_folder: bool) -> bool:
-        """Return whether a rule ignores an entry of a folder that is not ignored itself."""
+        """Return whether a rule ignores an entry of a folder that is not ignored itself.
+
+        Nothing is ignored if an index can't be read: git might track it.
+        """
         folder, _, name = path.rpartition("/")
-        return is_ignored(self._rules_for_folder(folder), path, name, is_folder)
+        return is_ignored(self._rules_for_folder(folder), path, name, is_folder) and self._tracked_paths is not None
 
     def _rules_for_folder(self, folder: str) -> Rules:
         if folder not in self._rules:
@@ -195,7 +194,11 @@ class GitIgnoreRules:
         repository = find_repository(top)
         if repository is None or repository.top != top:
             return False
-        self._tracked_paths = sorted([*self._tracked_paths, *(f"{folder}/{path}" for path in tracked_paths(top))])
+        found = tracked_paths(top)
+        if found is None or self._tracked_paths is None:
+            self._tracked_paths = None
+        else:
+            self._tracked_paths = sorted([*self._tracked_paths, *(f"{folder}/{path}" for path in found)])
         return True
 
     def _own_rules(self, folder: str) -> Rules:
@@ -237,7 +240,7 @@ class GitIgnoreRules:
         Hooks and configuration of git, agents and editors count as tracked, because these run what is named there.
         """
         return (
-            has_path_at_or_below(self._tracked_paths, path)
+            has_path_at_or_below(self._tracked_paths or (), path)
             or has_path_at_or_below(self._never_ignored_paths, path)
             or any(path.startswith(f"{each}/") for each in self._never_ignored_paths)
         )
@@ -247,8 +250,8 @@ class GitIgnoreRules:
         return sorted((*_SETTINGS_THAT_RUN_PROGRAMS, *_find_hooks_and_included_files(self._root)))
 
     @cached_property
-    def _tracked_paths(self) -> list[str]:
-        return sorted(tracked_paths(self._root))
+    def _tracked_paths(self) -> list[str] | None:
+        return tracked_paths(self._root)
 
     @cached_property
     def _rules_above(self) -> Rules:

@@ -97,6 +97,19 @@ async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path,
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
+@pytest.mark.parametrize("unreadable", [".git/index", "sub/.git/index"])
+async def test_nothing_is_ignored_if_an_index_cannot_be_read(root: Path, way: SandboxMode, unreadable: str) -> None:
+    for folder in (root, root / "sub"):
+        folder.mkdir(exist_ok=True)
+        subprocess.run(["git", "init", "--quiet", folder], check=True)
+        (folder / ".gitignore").write_text("*.cfg\n")
+    (root / unreadable).write_bytes(b"DIRC\0\0\0\2\0\0\0\1")
+    async with (await sandbox_of(root, way)).open_run({}) as run:
+        await printed(run, "echo x > sub/a.cfg")
+        assert [each.path for each in (await run.find_changes()).touched] == ["sub/a.cfg"]
+
+
+@pytest.mark.parametrize("way", list(SandboxMode))
 @pytest.mark.parametrize("name", ["d", "d" * 250])
 async def test_endlessly_nested_folders_are_left_out(root: Path, way: SandboxMode, name: str) -> None:
     sandbox = await sandbox_of(root, way)
