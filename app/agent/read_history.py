@@ -7,7 +7,15 @@ from typing import Any
 from msgspec import Struct, field
 
 from app.concurrency import iterate_when_event_loop_idle
-from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    ProposalStaged,
+    ToolCall,
+    ToolResult,
+    UserAnswer,
+    UserMessage,
+)
 from app.proposals.risk.read_reasons import FileReadHistory, ModelReadsBeforeEdit
 
 _TOOLS_WITHOUT_CONTENT = ("list_files", "ask_user", "write_todos", "read_skill", "find_tools")
@@ -54,7 +62,7 @@ def find_reads_before_message(
             case UserMessage():
                 request = event.typed_text
                 user_lines.update(line.strip() for line in event.text.splitlines())
-            case Answer():
+            case UserAnswer():
                 user_lines.update(line.strip() for line in event.text.splitlines())
             case AssistantMessage():
                 calls |= {call.uid: call for call in event.calls}

@@ -11,12 +11,12 @@ from contextlib import suppress
 
 from app.agent.ports import ModelPort
 from app.conversation.events import (
-    Answer,
     ContentPruned,
     Event,
     HistoryCompacted,
     ProposalDecided,
     ToolResult,
+    UserAnswer,
     UserMessage,
     UserNotice,
 )
@@ -46,7 +46,7 @@ class NextRequestImagesFold:
 
     def apply(self, event: Event) -> None:
         match event:
-            case UserMessage() | Answer() | ProposalDecided() | ToolResult() if event.images:
+            case UserMessage() | UserAnswer() | ProposalDecided() | ToolResult() if event.images:
                 self._images[event.id] = event.images
                 if isinstance(event, ToolResult):
                     self._tool_event_ids.add(event.id)

@@ -9,7 +9,6 @@ from app.agent.interventions import TurnProgress
 from app.agent.ladder import LastEntryKind, NextActionInputs
 from app.agent.limits import ReachedLimit
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallOutcome,
     ContentPruned,
@@ -27,6 +26,7 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
 )
 
@@ -139,7 +139,7 @@ class TurnState:
                 self.command = event.command or self.command
             case Question():
                 self.open_questions[event.call] = event
-            case Answer():
+            case UserAnswer():
                 self.open_questions.pop(event.call, None)
                 self._finish_call(event.call, fruitful=True)
             case ToolResult():

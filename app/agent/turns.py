@@ -11,7 +11,6 @@ from app.agent.turn_state import TurnState
 from app.agent.updates import PhaseChanged, QueuedMessagesChanged, SessionFailed, SessionPhase, Update
 from app.concurrency import Interrupter
 from app.conversation.events import (
-    Answer,
     CustomCommandInvocation,
     Event,
     MessageQueued,
@@ -20,6 +19,7 @@ from app.conversation.events import (
     Question,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
 )
 from app.conversation.log import EventLog
@@ -275,7 +275,7 @@ class TurnScheduler:
                 return True
             if self.is_busy:
                 return False
-            await self._begin_turn("answer", Answer(call=call, text=text, images=tuple(images)))
+            await self._begin_turn("answer", UserAnswer(call=call, text=text, images=tuple(images)))
             return True
 
     async def _handle_message(
@@ -285,7 +285,7 @@ class TurnScheduler:
         if self.is_busy or self._is_closing:
             await self._log.append(MessageQueued(text=text, command=command, images=attached))
         elif (question := self.question) is not None:
-            await self._begin_turn("answer", Answer(call=question.call, text=text, images=attached))
+            await self._begin_turn("answer", UserAnswer(call=question.call, text=text, images=attached))
         else:
             message = UserMessage(text=text, command=command, images=attached)
             await self._begin_turn("message", *self._queue.message_events(), message)
@@ -375,5 +375,5 @@ class TurnScheduler:
     def _has_same_answer(self, call: str, text: str) -> bool:
         """Return whether the question has exactly this answer already, for example after a double click."""
         return any(
-            isinstance(event, Answer) and event.call == call and event.text == text for event in self._log.events
+            isinstance(event, UserAnswer) and event.call == call and event.text == text for event in self._log.events
         )

@@ -23,7 +23,7 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded, ProposalError
 from app.review import line_review
 from app.review.hunk_lines import changed_line_count
-from app.review.line_review import Answer, HunkByHunkReview
+from app.review.line_review import HunkAnswer, HunkByHunkReview
 from app.review.review_decisions import ReviewDecisionService, describe_approval, describe_denial, describe_undo
 from app.review.review_state import ReviewQueueState
 from app.review.review_stores import CheckResultStore, UnfinishedReviewStore
@@ -67,7 +67,7 @@ _KEY_HELP = {
     "?": "this help",
 }
 _HUNK_KEYS = tuple(_KEY_HELP)
-_ANSWER_BY_KEY: dict[str, Answer] = {"y": "yes", "n": "no", "j": "later"}
+_ANSWER_BY_KEY: dict[str, HunkAnswer] = {"y": "yes", "n": "no", "j": "later"}
 
 
 def review_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
@@ -279,7 +279,7 @@ class PlainReview:
                 await self._apply_answer(walk, _ANSWER_BY_KEY[key])
         return None
 
-    async def _apply_answer(self, walk: HunkByHunkReview, answer: Answer) -> None:
+    async def _apply_answer(self, walk: HunkByHunkReview, answer: HunkAnswer) -> None:
         """Apply an answer to the current hunk, or to the whole proposal."""
         if (current := walk.next_unanswered_hunk) is not None:
             walk.answers[current[1].id] = answer
@@ -299,7 +299,7 @@ class PlainReview:
 
     # Decisions
 
-    async def _carry_out_answers(self, walk: HunkByHunkReview, whole: Answer = "yes") -> None:
+    async def _carry_out_answers(self, walk: HunkByHunkReview, whole: HunkAnswer = "yes") -> None:
         """Decide as the user has answered; `whole` is the answer for a proposal without hunks."""
         yes, no = walk.hunks_with_answer("yes"), walk.hunks_with_answer("no")
         proposal = walk.proposal

@@ -310,7 +310,7 @@ class Question(EventBase):
     options: tuple[str, ...] = ()
 
 
-class Answer(EventBase):
+class UserAnswer(EventBase):
     """The user's answer to a question."""
 
     type: Literal["answer"] = "answer"
@@ -432,7 +432,7 @@ class ProposalDecided(EventBase):
     """Origin of the proposal; None in logs of earlier versions."""
 
 
-Spoken = UserMessage | Answer | ProposalDecided
+Spoken = UserMessage | UserAnswer | ProposalDecided
 """Events with words of the user for the model, possibly with images."""
 
 
@@ -578,7 +578,7 @@ Event = Annotated[
     | ToolStarted
     | ToolResult
     | Question
-    | Answer
+    | UserAnswer
     | Intervention
     | ProposalStaged
     | ProposalDecided

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallDenied,
     Event,
@@ -19,6 +18,7 @@ from app.conversation.events import (
     ToolCall,
     ToolResult,
     TurnEnded,
+    UserAnswer,
     UserMessage,
     UserNotice,
 )
@@ -49,7 +49,7 @@ def _format_event(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[st
         case UserMessage():
             command_line = f"`{event.command.typed}`\n\n" if event.command else ""
             return f"## You, {when}\n\n{command_line}{event.text}{_format_images(event.images)}"
-        case Answer():
+        case UserAnswer():
             return f"## You answered, {when}\n\n{event.text}{_format_images(event.images)}"
         case AssistantMessage() if event.text.strip():
             return f"## {event.model or 'Model'}{_STATE_NOTES.get(event.state, '')}, {when}\n\n{event.text}"

@@ -157,7 +157,7 @@ def summarize_checks(checked: ProposalChecks | None) -> str:
     return f"checks: {states}"
 
 
-Answer = Literal["yes", "no", "later"]
+HunkAnswer = Literal["yes", "no", "later"]
 
 
 class HunkByHunkReview(Struct):
@@ -166,7 +166,7 @@ class HunkByHunkReview(Struct):
     proposal: Proposal
     diffs: Sequence[FileDiff]
     """In reading order."""
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, HunkAnswer] = field(default_factory=dict)
     """Answers by hunk id, in the order in which the user gave them."""
     printed: set[str] = field(default_factory=set)
     """Paths of the files whose heads were printed."""
@@ -208,7 +208,7 @@ class HunkByHunkReview(Struct):
         """Return whether the answer to its only hunk decides the whole proposal."""
         return len(self.hunks) == 1 and not pending_files_without_hunks(self.proposal)
 
-    def hunks_with_answer(self, answer: Answer) -> tuple[str, ...]:
+    def hunks_with_answer(self, answer: HunkAnswer) -> tuple[str, ...]:
         """Return the hunks with this answer."""
         return tuple(hunk.id for _, hunk in self.hunks if self.answers.get(hunk.id) == answer)
 

@@ -12,7 +12,7 @@ from app.agent.updates import (
     PhaseChanged,
     Update,
 )
-from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, TurnStarted
+from app.conversation.events import Question, SideAnswer, TurnEnded, TurnStarted, UserAnswer
 from app.keys.keymap import first_key_name
 from app.ui.context.current_session import CurrentSession
 from app.workspace.git_repository import current_branch_or_commit
@@ -99,7 +99,7 @@ def changes_status(update: Update) -> bool:
     match update:
         case GateOpenedOrClosed() | PhaseChanged() | PermissionRequested() | PermissionResolved():
             return True
-        case EventRecorded(event=TurnEnded() | Question() | Answer() | SideAnswer()):
+        case EventRecorded(event=TurnEnded() | Question() | UserAnswer() | SideAnswer()):
             return True
     return False
 

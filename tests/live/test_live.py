@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
-from app.conversation.events import Answer, AssistantMessage, ProposalDecided, ProposalStaged, Question, UserMessage
+from app.conversation.events import (
+    AssistantMessage,
+    ProposalDecided,
+    ProposalStaged,
+    Question,
+    UserAnswer,
+    UserMessage,
+)
 from app.llm.endpoint_doctor import CHECKS
 from tests.live import prompts
 from tests.live.bench import LiveSession
@@ -78,7 +85,7 @@ async def test_question(live: LiveSession) -> None:
     await live.session.wait_until_idle()
     following = live.recorder.turns[asked].request
     assert [role for role, text in following.said if prompts.ANSWER in text] == ["tool"]
-    assert [event.text for event in live.events if isinstance(event, Answer)] == [prompts.ANSWER]
+    assert [event.text for event in live.events if isinstance(event, UserAnswer)] == [prompts.ANSWER]
     live.check()
 
 

@@ -27,7 +27,6 @@ from app.agent.updates import (
     TextStreamed,
 )
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallOutcome,
     Event,
@@ -36,6 +35,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
     UserNotice,
 )
@@ -145,7 +145,7 @@ async def test_a_question_is_answered_by_number_arrow_text_or_mouse() -> None:
         assert "1–3" in str(app.pane.composer.editor.placeholder)
         app.pane.composer.set_queued_messages(["next"])
         assert "↑" not in app.query_one(QueuedMessages).render().plain, "it selects an option"
-        app.pane.apply_update(EventRecorded(Answer(id=3, call="c1.0", text="the first")))
+        app.pane.apply_update(EventRecorded(UserAnswer(id=3, call="c1.0", text="the first")))
         await pilot.pause()
         assert not app.pane.question_bar.display and str(app.pane.composer.editor.placeholder) == PLACEHOLDER
         assert "↑ takes back" in app.query_one(QueuedMessages).render().plain

@@ -7,7 +7,15 @@ import pytest
 
 from app.agent.updates import EventRecorded, Update
 from app.config.settings import CheckTable
-from app.conversation.events import Answer, CallOutcome, ProposalStaged, Question, ToolResult, TurnEnded, TurnStarted
+from app.conversation.events import (
+    CallOutcome,
+    ProposalStaged,
+    Question,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UserAnswer,
+)
 from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import ProposalState
@@ -68,9 +76,9 @@ async def test_an_answer_during_the_checks_waits_for_them(server: WireServer, tm
         await on.say("Change it", [edit(), ("ask_user", {"question": "Which?"})])
         await asyncio.gather(*early)
         await on.session.wait_until_idle()
-        kinds = (ToolResult, Answer, TurnStarted, TurnEnded)
+        kinds = (ToolResult, UserAnswer, TurnStarted, TurnEnded)
         found = [type(event) for event in on.events if isinstance(event, kinds)]
-        assert found == [TurnStarted, ToolResult, TurnEnded, TurnStarted, Answer, TurnEnded]
+        assert found == [TurnStarted, ToolResult, TurnEnded, TurnStarted, UserAnswer, TurnEnded]
         on.check()
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from app.agent.updates import PermissionRequested, TextStreamed
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallOutcome,
     DecisionKind,
@@ -21,6 +20,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserNotice,
 )
 from app.llm.failures.request_errors import RetryPolicy
@@ -187,7 +187,7 @@ async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: Wi
     calls = [call for message in last.messages for call in message.get("tool_calls", [])]
     assert results[calls[0]["id"]] == "b"
     assert len(results) == 2
-    assert len([event for event in on.events if isinstance(event, Answer)]) == 1
+    assert len([event for event in on.events if isinstance(event, UserAnswer)]) == 1
 
 
 @pytest.mark.parametrize("instant", ["request open", "text streams", "tool runs", "edit asks"])
@@ -392,7 +392,7 @@ async def test_a_message_to_an_open_question_is_its_answer(server: WireServer, o
     await on.say("Do it", ("ask_user", {"question": "Which?"}))
     await on.say("the second one")
     assert server.last.messages[-1]["role"] == "tool" and server.last.messages[-1]["content"] == "the second one"
-    assert [event.text for event in on.events if isinstance(event, Answer)] == ["the second one"]
+    assert [event.text for event in on.events if isinstance(event, UserAnswer)] == ["the second one"]
 
 
 async def test_an_open_question_survives_an_interruption(server: WireServer, on: Bench) -> None:
@@ -404,7 +404,7 @@ async def test_an_open_question_survives_an_interruption(server: WireServer, on:
     await on.settled(on.session.answer("the second one"))
     assert of_role(server.last, "tool")[0] == "the second one"
     asked, read = next(event.calls for event in on.events if isinstance(event, AssistantMessage))
-    completed = [event.call for event in on.events if isinstance(event, ToolResult | Answer)]
+    completed = [event.call for event in on.events if isinstance(event, ToolResult | UserAnswer)]
     assert completed == [read.uid, asked.uid], "each call completes once"
 
 

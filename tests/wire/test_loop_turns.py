@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from app.agent.session import Session
 from app.agent.updates import EventRecorded, Update
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     Event,
     LadderMove,
@@ -28,6 +27,7 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
 )
 from app.conversation.log import EventStoreInterface
@@ -160,7 +160,7 @@ def _causes(session: Session) -> list[str]:
 
 
 def _said(events: list[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, UserMessage | Answer)]
+    return [event.text for event in events if isinstance(event, UserMessage | UserAnswer)]
 
 
 @given(
@@ -185,7 +185,7 @@ def test_one_turn_at_a_time_whoever_calls(runtime: OpenWorkspace, moods: list[st
         events = list(session.log.events)
         boundaries = [type(event) for event in events if isinstance(event, TurnStarted | TurnEnded)]
         assert boundaries == [TurnStarted, TurnEnded] * (len(boundaries) // 2)
-        answered = [event.call for event in events if isinstance(event, Answer)]
+        answered = [event.call for event in events if isinstance(event, UserAnswer)]
         assert len(answered) == len(set(answered)), "two answers to one call"
         assert sorted([*_said(events), *session.queue]) == sorted(sent), "each word of the user once"
         assert session.question or not session.queue, "nothing waits for a turn that has ended"
@@ -272,7 +272,7 @@ async def test_an_immediate_answer_comes_after_the_end_of_the_turn(opened: Opene
     await settled(session, session.send("Go"))
     await settled(session, *early)
     assert [event.type for event in of(session, TurnStarted | TurnEnded)] == ["turn_started", "turn_ended"] * 2
-    assert [event.text for event in of(session, Answer)] == ["a"]
+    assert [event.text for event in of(session, UserAnswer)] == ["a"]
     assert not of(session, MessageQueued | MessagesDequeued)
 
 
@@ -301,7 +301,7 @@ async def test_a_window_that_takes_over_knows_the_open_question(opened: Opened) 
     await session.close()
     assert looker.is_follower and looker.question is None
     await settled(looker, looker.send("a"))
-    assert not looker.is_follower and [event.text for event in of(looker, Answer)] == ["a"]
+    assert not looker.is_follower and [event.text for event in of(looker, UserAnswer)] == ["a"]
 
 
 async def test_a_decision_on_a_closed_session_is_stored_quietly(opened: Opened, runtime: OpenWorkspace) -> None:

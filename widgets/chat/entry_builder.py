@@ -15,7 +15,6 @@ from app.agent.updates import (
 )
 from app.agent.updates import Update as SessionUpdate
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallDenied,
     DecisionKind,
@@ -32,6 +31,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
     UserNotice,
 )
@@ -159,7 +159,7 @@ class EntryBuilder:
             case Question(call=call, text=text, options=options):
                 self._questions[call] = QuestionEntry(key, call, text, options)
                 changes = [EntryAddedOrReplaced(self._questions[call])]
-            case Answer(call=call, text=text, images=images):
+            case UserAnswer(call=call, text=text, images=images):
                 entry = UserEntry(key, text, answers=True, images=images)
                 changes = [*self._answer_changes(call, text), EntryAddedOrReplaced(entry)]
             case ProposalStaged() | ProposalDecided() | ProposalChanged():

@@ -16,7 +16,6 @@ from typing import Any
 from msgspec import Struct
 
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallDenied,
     ContentPruned,
@@ -30,6 +29,7 @@ from app.conversation.events import (
     ToolCall,
     ToolResult,
     TurnEnded,
+    UserAnswer,
     UserMessage,
     event_images,
 )
@@ -321,7 +321,7 @@ def estimate_event_tokens(event: Event) -> int:
     """Return the tokens that an event adds to a payload, uncalibrated."""
     text = ""
     match event:
-        case UserMessage() | ToolResult() | Answer():
+        case UserMessage() | ToolResult() | UserAnswer():
             text = event.text
         case AssistantMessage() if event.state != "discarded":
             calls = (f"{call.name}{call.wire_id}{dump_arguments_as_json(call.arguments)}" for call in event.calls)
@@ -441,7 +441,7 @@ def _first_unfinished_position(events: Sequence[Event]) -> int:
             case AssistantMessage() if event.state in ("complete", "truncated"):
                 responses.update((call.uid, position) for call in event.calls)
                 running = {call.uid for call in event.calls}
-            case ToolResult() | Answer():
+            case ToolResult() | UserAnswer():
                 running.discard(event.call)
                 asking.discard(event.call)
             case Question() if event.call in responses:

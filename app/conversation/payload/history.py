@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallDenied,
     ContentPruned,
@@ -25,6 +24,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
 )
 from app.conversation.payload.tool_calls import (
@@ -326,7 +326,7 @@ class HistoryBuilder:
                 self._apply_result(event)
             case AssistantMessage():
                 self._apply_response(event)
-            case UserMessage() | Answer() | Question():
+            case UserMessage() | UserAnswer() | Question():
                 self._apply_exchange(event)
             case Intervention():
                 self._apply_intervention(event)
@@ -432,7 +432,7 @@ class HistoryBuilder:
         if self._changed_notes and result.reads:
             self._changed_notes = [pair for pair in self._changed_notes if pair[1]]
 
-    def _apply_exchange(self, event: UserMessage | Answer | Question) -> None:
+    def _apply_exchange(self, event: UserMessage | UserAnswer | Question) -> None:
         match event:
             case UserMessage():
                 for question_record in self._questions:
@@ -443,10 +443,10 @@ class HistoryBuilder:
                 if record := self._find_record(event.call):
                     record.asked = True
                     self._questions.append(record)
-            case Answer():
+            case UserAnswer():
                 self._apply_answer(event)
 
-    def _apply_answer(self, answer: Answer) -> None:
+    def _apply_answer(self, answer: UserAnswer) -> None:
         record = self._find_record(answer.call)
         if record is None:
             self._add_user_text(answer.text, answer)

@@ -22,7 +22,6 @@ from app.agent.ladder import (
 )
 from app.agent.turn_state import TurnState, make_next_action_inputs
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallOutcome,
     Event,
@@ -36,6 +35,7 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
 )
 from app.copies import replace
@@ -408,7 +408,7 @@ def test_an_answered_question_changes_nothing(outputs: list[Any]) -> None:
         AssistantMessage(calls=(call,)),
         Question(call="c0.0", text="which?"),
         TurnEnded(stopped="question"),
-        Answer(call="c0.0", text="the left one"),
+        UserAnswer(call="c0.0", text="the left one"),
     ):
         asked.turn.apply(event)
         asked.gate.apply(event)

@@ -7,7 +7,6 @@ from app.agent.interventions import nudge_instruction
 from app.agent.ladder import LastEntryKind
 from app.agent.turn_state import TurnState, classify_response
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallOutcome,
     Event,
@@ -21,6 +20,7 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
 )
 from app.proposals.values.decision_facts import FileDiffStat
@@ -83,12 +83,12 @@ def test_calls_become_results_when_all_have_one_but_for_truncated_and_earlier_on
 
 def test_a_question_is_open_until_an_answer_or_a_message() -> None:
     asked = Question(call="c1.0", text="which?")
-    for end in (Answer(call="c1.0", text="left"), UserMessage(text="never mind")):
+    for end in (UserAnswer(call="c1.0", text="left"), UserMessage(text="never mind")):
         turn = after(
             AssistantMessage(calls=(READ,)), asked, TurnEnded(stopped="question"), TurnStarted(cause="answer")
         )
         assert turn.question == asked
-        turn.apply(Answer(call="c9.9", text="another"))
+        turn.apply(UserAnswer(call="c9.9", text="another"))
         assert turn.question == asked
         turn.apply(end)
         assert turn.question is None

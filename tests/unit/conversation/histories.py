@@ -11,7 +11,6 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallDenied,
     CallOutcome,
@@ -32,6 +31,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
     UserNotice,
 )
@@ -184,7 +184,7 @@ class Simulation:
             cause = one_of(self.draw, ["message", "message", "feedback", "continue"])
             if question is not None and self.chance(70):
                 text = self.marks.text("U", may_be_empty=True)
-                self.add(Answer(call=question.call, text=text, images=self.images()))
+                self.add(UserAnswer(call=question.call, text=text, images=self.images()))
                 cause = "answer"
             elif question is not None:
                 cause = "message"
@@ -247,7 +247,7 @@ class Simulation:
 
     def _prune(self) -> None:
         results = [event.id for event in self.events if isinstance(event, ToolResult)]
-        images = [event.id for event in self.events if isinstance(event, UserMessage | Answer) and event.images]
+        images = [event.id for event in self.events if isinstance(event, UserMessage | UserAnswer) and event.images]
         if results or images:
             some = self.draw(st.sets(st.sampled_from([*results, *images]), max_size=4))
             self.add(ContentPruned(results=tuple(some & {*results}), images=tuple(some & {*images})))

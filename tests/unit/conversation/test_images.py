@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     ContentPruned,
     Event,
     HistoryCompacted,
     Question,
     ToolCall,
+    UserAnswer,
     UserMessage,
 )
 from app.conversation.payload.compaction_plan import (
@@ -73,7 +73,7 @@ def test_an_image_is_sent_in_its_own_message_or_behind_the_result_of_its_call(wi
     assert told(body) == ""
     call = ToolCall(uid="c1.0", wire_id="q", name="ask_user", arguments={"question": "Which?"})
     asked = (UserMessage(text="hi"), AssistantMessage(calls=(call,)), Question(call="c1.0", text="Which?"))
-    body = body_of(numbered(*asked, Answer(call="c1.0", text="This one", images=(image(),))), wire)
+    body = body_of(numbered(*asked, UserAnswer(call="c1.0", text="This one", images=(image(),))), wire)
     assert ("tool", "This one") in texts_by_role(body) and images(body) == [("image/png", b"a")]
 
 
@@ -127,7 +127,7 @@ def test_each_image_is_sent_or_named(
     body = wire_for(profile).make_body("some-model", profile, payload)
     sent = [(one.media_type, base64.b64decode(CONTENTS[one.sha256])) for one in payload.images]
     assert images(body) == sent
-    attached = [one for event in events if isinstance(event, UserMessage | Answer) for one in event.images]
+    attached = [one for event in events if isinstance(event, UserMessage | UserAnswer) for one in event.images]
     text = "\n".join(text for _, text in texts_by_role(body))
     names = {one.name for one in payload.images}
     assert all(one.name in names or join_quoted_names([one]) in text for one in attached)

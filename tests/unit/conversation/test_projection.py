@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallOutcome,
     ContentPruned,
@@ -23,6 +22,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
 )
 from app.conversation.payload import tool_calls as missing
@@ -128,13 +128,13 @@ class TestQuestions:
     )
 
     def test_an_answer_is_the_result_and_no_user_message(self) -> None:
-        sent = messages(*self.ASKED, Answer(call="c1.0", text="the left one"), TurnStarted(cause="answer"))
+        sent = messages(*self.ASKED, UserAnswer(call="c1.0", text="the left one"), TurnStarted(cause="answer"))
         assert shape(sent) == "system user assistant tool"
         assert contents(sent, "tool") == ["the left one"]
-        assert contents(messages(*self.ASKED, Answer(call="c1.0", text=" ")), "tool") == [missing.EMPTY_ANSWER]
-        answers = (Answer(call="c1.0", text="left"), Answer(call="c1.0", text="no, right"))
+        assert contents(messages(*self.ASKED, UserAnswer(call="c1.0", text=" ")), "tool") == [missing.EMPTY_ANSWER]
+        answers = (UserAnswer(call="c1.0", text="left"), UserAnswer(call="c1.0", text="no, right"))
         assert contents(messages(*self.ASKED, *answers), "tool") == ["left\n\nno, right"]
-        unrelated = messages(*HELLO, Answer(call="c9.9", text="yes"))
+        unrelated = messages(*HELLO, UserAnswer(call="c9.9", text="yes"))
         assert contents(unrelated, "user") == ["hello\n\nyes"]
 
     def test_a_message_instead_of_an_answer_also_after_a_crash(self) -> None:
@@ -308,7 +308,7 @@ class TestCompaction:
         assert len(contents(messages(*log), "user")) == 2
 
     def test_an_answer_is_kept_on_either_side_of_the_cut(self) -> None:
-        answer, asked = Answer(call="c1.0", text="left"), TestQuestions.ASKED
+        answer, asked = UserAnswer(call="c1.0", text="left"), TestQuestions.ASKED
         before = messages(*asked, answer, HistoryCompacted(upto=6, summary="s", method="summary"))
         after = messages(*asked, HistoryCompacted(upto=5, summary="s", method="summary"), answer)
         assert contents(before, "user") == contents(after, "user") == ["hello", "left"]

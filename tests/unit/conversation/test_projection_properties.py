@@ -13,7 +13,6 @@ from app.agent.gate import EditLimitGate, GateClosingPolicy, UnansweredFeedback
 from app.agent.turn_state import TurnState
 from app.conversation.events import (
     EVENT_JSON,
-    Answer,
     Audience,
     CallDenied,
     ContentPruned,
@@ -26,6 +25,7 @@ from app.conversation.events import (
     RequestSent,
     SideAnswer,
     SideQuestion,
+    UserAnswer,
     UserMessage,
 )
 from app.conversation.payload.compaction_plan import (
@@ -60,7 +60,7 @@ def said_by_user(events: list[Event]) -> list[str]:
     said: list[str] = []
     for event in events:
         match event:
-            case UserMessage() | Answer():
+            case UserMessage() | UserAnswer():
                 said += marks(event.text)
             case CallDenied():
                 said += marks(event.feedback)

@@ -16,7 +16,6 @@ from app.agent.updates import (
     Update,
 )
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     CallDenied,
     CallOutcome,
@@ -36,6 +35,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserAnswer,
     UserMessage,
     UserNotice,
 )
@@ -226,7 +226,7 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
         fold.changes_of_event(ToolResult(id=9, call="c1.0", outcome=CallOutcome.OK, text="b", summary="b"))
     )
     assert fold.open_question == entries[0]
-    answered = list(fold.changes_of_event(Answer(id=3, call="c1.0", text="b")))
+    answered = list(fold.changes_of_event(UserAnswer(id=3, call="c1.0", text="b")))
     assert fold.open_question is None
     assert [line.text for line in shown(answered)[0].rows(40, opened=False)] == ["Which?", "1. a", "2. b"]
     assert answered == [
@@ -238,7 +238,7 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
 def test_events_of_unknown_calls_show_nothing_and_a_question_not_asked_is_a_failed_call() -> None:
     result = ToolResult(id=2, call="gone", outcome=CallOutcome.OK, text="b", summary="b")
     assert live([CommandOutputStreamed("gone", "line\n"), EventRecorded(result)]) == []
-    assert live([EventRecorded(Answer(id=3, call="gone", text="b"))]) == [UserEntry("e3", "b", answers=True)]
+    assert live([EventRecorded(UserAnswer(id=3, call="gone", text="b"))]) == [UserEntry("e3", "b", answers=True)]
     asking = AssistantMessage(id=1, calls=(call("c1.0", "ask_user"),))
     entries = reopened([asking, ToolResult(id=2, call="c1.0", outcome=CallOutcome.INVALID, text="no question")])
     assert [entry.status for entry in entries if isinstance(entry, ToolEntry)] == ["invalid"]
