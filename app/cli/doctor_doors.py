@@ -42,7 +42,6 @@ from app.runtime.model_connection import (
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_commands_skills_and_hooks
 from app.sandbox.confinement import SandboxMode
-from app.sandbox.environment import environment_without_workspace
 from app.text.quantities import join_first
 from app.tools.command.command_result import describe_how_commands_run
 from app.workspace.reading import read_regular_file
@@ -295,7 +294,7 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
             continue
         program, options = agent.find_program(root), _hook_options(runtime, agent)
         trials = (
-            try_agent_edits(agent, program, options, environment_without_workspace(root))
+            try_agent_edits(agent, program, options, root)
             if program
             else [EditTrialResult("an edit", "not tried", "it is not installed")]
         )

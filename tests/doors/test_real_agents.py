@@ -209,7 +209,7 @@ def test_door_trial_holds_edits(agent: str, tmp_path: Path) -> None:
     executable = program(agent)
     if executable is None:
         pytest.skip(f"{agent} is not installed: npm install --prefix FOLDER {PACKAGES[agent]}, and {FOLDER}=FOLDER")
-    trials = list(try_agent_edits(find_agent(agent), executable, HookOptions(wait=600)))
+    trials = list(try_agent_edits(find_agent(agent), executable, HookOptions(wait=600), tmp_path))
     assert {trial.verdict for trial in trials} == {"held"}, trials
     assert len(trials) == (2 if agent == "codex" else 1)
 

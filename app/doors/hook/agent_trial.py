@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from app.doors.hook.agents import ExternalAgent, HookOptions
 from app.doors.hook.hook_installation import add_hook, render_toml_hooks
+from app.sandbox.environment import absolute_search_path
 from app.workspace.reading import read_regular_file
 
 Json = dict[str, Any]
@@ -267,15 +268,7 @@ _CODE_MODE_SCRIPT = "try {{ await tools.apply_patch({patch}) }} catch (error) {{
 class AgentTrialEnvironment:
     """The home, workspace, settings and environment variables for the trial of one agent; creates them."""
 
-    def __init__(
-        self,
-        agent: str,
-        folder: Path,
-        url: str,
-        environment: Mapping[str, str] = os.environ,
-        *,
-        uses_code_mode: bool = False,
-    ) -> None:
+    def __init__(self, agent: str, folder: Path, url: str, *, uses_code_mode: bool = False) -> None:
         self._agent = agent
         self._code_mode = uses_code_mode
         self.workspace = folder / "workspace"
@@ -283,7 +276,7 @@ class AgentTrialEnvironment:
         for each in (self.workspace, home):
             each.mkdir()
         self.environment = {
-            **{name: environment[name] for name in _PASSED_VARIABLES if name in environment},
+            **{name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ},
             "HOME": str(home),
             "TERM": "dumb",
             "SIGNOFF_HOME": str(folder / "signoff"),
@@ -417,33 +410,33 @@ class EditTrialResult(NamedTuple):
 
 
 def try_agent_edits(
-    agent: ExternalAgent, program: str, options: HookOptions, environment: Mapping[str, str] = os.environ
+    agent: ExternalAgent, program: str, options: HookOptions, root: Path
 ) -> Iterator[EditTrialResult]:
     """Run an agent with a scripted model, and yield for each way of editing whether the hook holds the edit.
 
     Args:
         program: Path of its program.
         options: Options of the hook; `wait` is ignored, because no user decides.
-        environment: The environment of the agent, of which it gets a part; its PATH locates signoff.
+        root: The workspace; the agent finds no programs there.
     """
-    yield EditTrialResult("an edit", *_try_edit(agent, program, options, environment, code_mode=False))
+    search_path = absolute_search_path(os.environ, root)
+    yield EditTrialResult("an edit", *_try_edit(agent, program, options, search_path, code_mode=False))
     if agent.name == "codex":
         yield EditTrialResult(
-            "an edit in Code Mode", *_try_edit(agent, program, options, environment, code_mode=True)
+            "an edit in Code Mode", *_try_edit(agent, program, options, search_path, code_mode=True)
         )
 
 
 def _try_edit(
-    agent: ExternalAgent, program: str, options: HookOptions, environment: Mapping[str, str], *, code_mode: bool
+    agent: ExternalAgent, program: str, options: HookOptions, search_path: str, *, code_mode: bool
 ) -> tuple[_Verdict, str]:
-    if shutil.which("signoff", path=environment.get("PATH")) is None:
+    if shutil.which("signoff", path=search_path) is None:
         return "not tried", "signoff is not on the PATH, where the agent looks for it: every call would be denied"
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as name:
             with ScriptedModelServer() as model:
-                scratch = AgentTrialEnvironment(
-                    agent.name, Path(name).resolve(), model.url, environment, uses_code_mode=code_mode
-                )
+                scratch = AgentTrialEnvironment(agent.name, Path(name).resolve(), model.url, uses_code_mode=code_mode)
+                scratch.environment["PATH"] = search_path
                 install_hook_in_scratch(agent, scratch, options._replace(wait=0))
                 # Make it a repository, because the system's temporary folder may lie in another one.
                 (scratch.workspace / ".git").mkdir()
