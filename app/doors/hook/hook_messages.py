@@ -69,17 +69,17 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
     event, session = _short_text(data, "hook_event_name"), _short_text(data, "session_id")
     if event not in _EVENTS:
         raise ValueError(
-            f"it is for {event or 'no event'}; signoff is called before a tool or a prompt, after a search or a "
-            "turn, and where a session starts"
+            f"It is for {event or 'no event'}; signoff is called before a tool or a prompt, after a search or a "
+            "turn, and where a session starts."
         )
     if not session:
-        raise ValueError("it names no session")
+        raise ValueError("It names no session.")
     agent = _detect_agent(agent, data)
     arguments = data.get("tool_input", {})
     if agent == "copilot" and isinstance(arguments, str):
         arguments = {"input": arguments}
     if not isinstance(arguments, dict):
-        raise ValueError("its tool_input is not an object")
+        raise ValueError("Its tool_input is not an object.")
     path, called = str(data.get("transcript_path") or ""), _short_text(data, "tool_use_id")
     response = ResponseIdentity(_short_text(data, "response_id"))
     if event in AFTER_TURN_EVENTS:
@@ -96,8 +96,10 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
     model = _short_text(data, "model") or response.model
     folder = str(data.get("cwd") or "")
     if not folder.startswith("/"):
-        raise ValueError("it does not say where the agent works")
+        raise ValueError("It does not say where the agent works.")
     tool = _short_text(data, "tool_name")
+    if event in BEFORE_TOOL_EVENTS and not tool:
+        raise ValueError("It names no tool.")
     words = data.get("last_assistant_message") or data.get("prompt_response")
     last_words = _shorten_words(words) if event in AFTER_TURN_EVENTS and isinstance(words, str) else ""
     call = HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments, last_words, path)

@@ -1,5 +1,6 @@
 """The files of a workspace with the edits of an agent's turn applied, in memory."""
 
+import os
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -61,7 +62,7 @@ class InMemoryFilesOfOneCall:
     def _resolve_path(self, path: str) -> str:
         if not path:
             raise EditNotStaged("The call names no file.")
-        absolute = path if path.startswith("/") else f"{self._folder}/{path}"
+        absolute = os.path.join(self._folder, path)
         if self._workspace.relative_path(absolute) is None:
             raise EditNotStaged(
                 f"{path} is outside {self._workspace.root}, the workspace in which edits are reviewed. "

@@ -35,10 +35,11 @@ CALL = {
     ("said", "why"),
     [
         ([CALL], "Its input is not a JSON object"),
-        (CALL | {"hook_event_name": "SessionEnd"}, "it is for SessionEnd; signoff is called before a tool"),
-        (CALL | {"hook_event_name": None}, "it is for no event"),
-        (CALL | {"session_id": 7}, "it names no session"),
-        (CALL | {"tool_input": "rm"}, "its tool_input is not an object"),
+        (CALL | {"hook_event_name": "SessionEnd"}, "It is for SessionEnd; signoff is called before a tool"),
+        (CALL | {"hook_event_name": None}, "It is for no event"),
+        (CALL | {"session_id": 7}, "It names no session"),
+        (CALL | {"tool_input": "rm"}, "Its tool_input is not an object"),
+        (CALL | {"tool_name": ["Write"]}, "It names no tool"),
         (CALL | {"cwd": "here"}, "does not say where the agent works"),
     ],
 )

@@ -121,6 +121,12 @@ def test_a_file_that_is_deleted_makes_room_for_a_folder(files: Make) -> None:
     assert [(file.path, file.after) for file in made.edited_files] == [("f", None), ("f/g", b"x\n")]
 
 
+def test_a_relative_path_is_found_if_the_root_folder_is_the_workspace() -> None:
+    made = InMemoryCallFiles(Workspace(Path("/")), "/")
+    made.write("signoff-test.txt", b"x\n")
+    assert [file.path for file in made.edited_files] == ["signoff-test.txt"]
+
+
 def test_folders_pipes_and_files_that_are_not_utf8_are_refused(tmp_path: Path, files: Make) -> None:
     made = files({})
     (tmp_path / "folder").mkdir()
