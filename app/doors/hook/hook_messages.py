@@ -72,8 +72,9 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
             f"It is for {event or 'no event'}; signoff is called before a tool or a prompt, after a search or a "
             "turn, and where a session starts."
         )
-    if not session:
-        raise ValueError("It names no session.")
+    tool = _short_text(data, "tool_name")
+    if not session or (event in BEFORE_TOOL_EVENTS and not tool):
+        raise ValueError(f"It names no {'tool' if session else 'session'}.")
     agent = _detect_agent(agent, data)
     arguments = data.get("tool_input", {})
     if agent == "copilot" and isinstance(arguments, str):
@@ -97,9 +98,6 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
     folder = str(data.get("cwd") or "")
     if not folder.startswith("/"):
         raise ValueError("It does not say where the agent works.")
-    tool = _short_text(data, "tool_name")
-    if event in BEFORE_TOOL_EVENTS and not tool:
-        raise ValueError("It names no tool.")
     words = data.get("last_assistant_message") or data.get("prompt_response")
     last_words = _shorten_words(words) if event in AFTER_TURN_EVENTS and isinstance(words, str) else ""
     call = HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments, last_words, path)

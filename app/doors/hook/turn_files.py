@@ -1,8 +1,7 @@
 """The files of a workspace with the edits of an agent's turn applied, in memory."""
 
-import os
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from app.doors.hook.call_errors import EditNotStaged
 from app.storage.captured_edit_store import CapturedFileEdit
@@ -62,7 +61,7 @@ class InMemoryFilesOfOneCall:
     def _resolve_path(self, path: str) -> str:
         if not path:
             raise EditNotStaged("The call names no file.")
-        absolute = os.path.join(self._folder, path)
+        absolute = f"{Path(self._folder) / path}"
         if self._workspace.relative_path(absolute) is None:
             raise EditNotStaged(
                 f"{path} is outside {self._workspace.root}, the workspace in which edits are reviewed. "

@@ -122,7 +122,7 @@ def test_a_file_that_is_deleted_makes_room_for_a_folder(files: Make) -> None:
 
 
 def test_a_relative_path_is_found_if_the_root_folder_is_the_workspace() -> None:
-    made = InMemoryCallFiles(Workspace(Path("/")), "/")
+    made = InMemoryFilesOfOneCall(Workspace(Path("/")), "/")
     made.write("signoff-test.txt", b"x\n")
     assert [file.path for file in made.edited_files] == ["signoff-test.txt"]
 
