@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from fnmatch import translate
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from app.attestation.signed_statement import read_user_allowed_signers
-from app.config.config_tables import WholeNumber
 from app.config.toml_files import describe_invalid_toml, parse_toml
 from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import GitFailed
@@ -24,7 +23,7 @@ class PathReviewRule(BaseModel):
 
     match: tuple[str, ...]
     """Patterns of paths from the top of the repository; `*` matches `/`, too."""
-    people: WholeNumber = Field(default=1, ge=0, le=9)
+    people: StrictInt = Field(default=1, ge=0, le=9)
     """Number of different people who must have approved; 0 for no review."""
 
 
@@ -47,9 +46,9 @@ class ReviewPolicy(BaseModel):
     """Requirement for commits without an agent: reviews, or a signature by an allowed key of their author."""
     author_counts: bool = True
     """Whether a commit without an agent may be covered by reviews of its author."""
-    people: WholeNumber = Field(default=1, ge=0, le=9)
+    people: StrictInt = Field(default=1, ge=0, le=9)
     """Number of different people who must have approved a change."""
-    unseen_lines: WholeNumber | None = Field(default=None, ge=0)
+    unseen_lines: StrictInt | None = Field(default=None, ge=0)
     """Maximum number of lines that were never on the screen; without it, any number."""
     checks: tuple[str, ...] = ()
     """Checks that must have passed on the reviewed content."""

@@ -6,18 +6,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-
-
-def _refuse_boolean(value: Any) -> Any:
-    """Return the value; raise ValueError for a boolean, which pydantic would convert to 0 or 1."""
-    if isinstance(value, bool):
-        raise ValueError("write a number")
-    return value
-
-
-WholeNumber = Annotated[int, BeforeValidator(_refuse_boolean)]
-Number = Annotated[float, BeforeValidator(_refuse_boolean)]
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt, model_validator
 
 
 class McpServerTable(BaseModel):
@@ -41,9 +30,9 @@ class McpServerTable(BaseModel):
     """The OAuth client id of signoff at this server; if empty, signoff registers itself."""
     enabled: bool = True
     """Whether the server is started or connected to."""
-    timeout: Number = Field(default=60, gt=0, le=3600)
+    timeout: StrictFloat = Field(default=60, gt=0, le=3600)
     """Time limit of one call, in seconds."""
-    start_timeout: Number = Field(default=60, gt=0, le=3600)
+    start_timeout: StrictFloat = Field(default=60, gt=0, le=3600)
     """Time limit from the start of the server to its list of tools, in seconds."""
     writable: tuple[str, ...] = ()
     """Paths outside the workspace that it may write, besides those that commands may write."""
@@ -70,7 +59,7 @@ class HookTable(BaseModel):
     asks."""
     run: str = Field(min_length=1)
     """The command, for `sh`, in the workspace; it gets the event on standard input, as one JSON document."""
-    seconds: Number = Field(default=30, gt=0, le=600)
+    seconds: StrictFloat = Field(default=30, gt=0, le=600)
     """Time limit in seconds."""
 
 
@@ -163,13 +152,13 @@ class PriceTable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
-    input: Number = Field(ge=0)
+    input: StrictFloat = Field(ge=0)
     """Price of input tokens."""
-    output: Number = Field(ge=0)
+    output: StrictFloat = Field(ge=0)
     """Price of output tokens."""
-    cached: Number | None = Field(default=None, ge=0)
+    cached: StrictFloat | None = Field(default=None, ge=0)
     """Price of input from a cache; if missing, as `input`."""
-    cache_write: Number | None = Field(default=None, ge=0)
+    cache_write: StrictFloat | None = Field(default=None, ge=0)
     """Price of input that is written to a cache; if missing, as `input`."""
 
 
@@ -216,7 +205,7 @@ class ModelTable(BaseModel):
 
     reasoning_effort: Effort | None = None
     """As the general setting."""
-    context_window: WholeNumber | None = Field(default=None, ge=MIN_WINDOW_TOKENS)
+    context_window: StrictInt | None = Field(default=None, ge=MIN_WINDOW_TOKENS)
     """Tokens, as the general setting."""
     wire: ChosenWire | None = None
     """As the general setting."""
@@ -233,7 +222,7 @@ class ReadingLimitTable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    unseen_lines: WholeNumber | None = Field(default=None, ge=1)
+    unseen_lines: StrictInt | None = Field(default=None, ge=1)
     """Changed lines that may wait unread; if more wait, agents, patches and the model can stage nothing."""
     pace: bool = False
     """Whether the status bar shows how long the unread lines take at your reading speed, which is in no record."""

@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StrictFloat,
+    StrictInt,
+    ValidationError,
+)
 
 from app.config.config_tables import (
     MIN_WINDOW_TOKENS,
@@ -20,11 +30,9 @@ from app.config.config_tables import (
     HookTable,
     McpServerTable,
     ModelTable,
-    Number,
     PriceTable,
     ReadingLimitTable,
     RequestFields,
-    WholeNumber,
     merge_model_tables,
     merge_nested_tables,
     require_unquoted_placeholders,
@@ -97,7 +105,7 @@ class CheckTable(BaseModel):
     """When it runs: as soon as a proposal is staged, when the user asks for it, or on approval, before writing."""
     files: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
     """Patterns as in `.gitignore`: it runs for proposals that change such a file, and `{files}` has only those."""
-    seconds: Number = Field(default=60, gt=0, le=3600)
+    seconds: StrictFloat = Field(default=60, gt=0, le=3600)
     """Time limit in seconds."""
     feed: bool = False
     """Whether a failure is reported to the model at once, with the staging result (`when = "staged"` only)."""
@@ -156,21 +164,21 @@ class Settings(BaseModel):
     """Prices by model name or pattern as in `models`, for servers that don't report the cost of each response."""
     profile: dict[str, Any] = Field(default_factory=dict)
     """Overrides of the endpoint's capability profile."""
-    context_window: WholeNumber | None = Field(default=None, ge=MIN_WINDOW_TOKENS)
+    context_window: StrictInt | None = Field(default=None, ge=MIN_WINDOW_TOKENS)
     """Size in tokens, if the endpoint doesn't report it."""
     models: dict[Annotated[str, Field(min_length=1)], ModelTable] = Field(default_factory=dict)
     """Settings for some models, by name or pattern; they override the general settings."""
     gate: Literal["every-edit", "chain"] = "every-edit"
     """When the gate closes: after every step that stages an edit, or after a chain of them."""
-    chain_steps: WholeNumber = Field(default=3, ge=1, le=50)
+    chain_steps: StrictInt = Field(default=3, ge=1, le=50)
     """Staging steps before the gate closes, with `gate = "chain"`."""
     plan: bool = False
     """Whether the model only plans: edits are refused, and changes by commands are discarded."""
-    max_steps: WholeNumber = Field(default=50, ge=1, le=1_000)
+    max_steps: StrictInt = Field(default=50, ge=1, le=1_000)
     """Steps in one turn before the model must stop."""
-    max_cost: Number | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_cost: StrictFloat | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Cost limit of a session in US dollars: a turn ends before a request that could exceed it."""
-    max_time: Annotated[Number | None, BeforeValidator(_as_seconds), Field(gt=0, allow_inf_nan=False)] = None
+    max_time: Annotated[StrictFloat | None, BeforeValidator(_as_seconds), Field(gt=0, allow_inf_nan=False)] = None
     """Time limit of a session's turns, without the time of waiting for you: `"90s"`, `"1h30m"`, or seconds."""
     theme: str = "signoff-dark"
     """A theme of signoff, of Textual, or from the user's `themes` folder."""
@@ -196,14 +204,14 @@ class Settings(BaseModel):
     """Variables that commands get besides the usual ones; a `*` at the end stands for any further letters."""
     command_sockets: tuple[str, ...] = ()
     """Sockets that commands may use: names of services such as `ssh-agent`, or absolute paths."""
-    command_memory: WholeNumber | None = Field(default=None, ge=64)
+    command_memory: StrictInt | None = Field(default=None, ge=64)
     """Memory limit of a command with its child processes, in megabytes; by default three quarters of the
     machine's."""
-    command_processes: WholeNumber = Field(default=2_000, ge=50)
+    command_processes: StrictInt = Field(default=2_000, ge=50)
     """Largest number of processes and threads of a command."""
     check: Annotated[tuple[CheckTable, ...], AfterValidator(_check_unique_names)] = ()
     """Commands that run on a proposal before the decision."""
-    evidence_seconds: Number = Field(default=60, ge=1, le=3_600)
+    evidence_seconds: StrictFloat = Field(default=60, ge=1, le=3_600)
     """Time limit in seconds, in all, for running a proposal's tests without each hunk."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], McpServerTable] = Field(default_factory=dict)
     """MCP servers by name, besides those in other agents' files; a table of the user overrides all others."""

@@ -50,10 +50,7 @@ def read_max_unread_lines(user_file: Path) -> int:
 _ERROR_TEXTS = {
     "string_type": "write a text in quotes",
     "int_type": "write a whole number",
-    "int_parsing": "write a whole number",
-    "int_from_float": "write a whole number",
     "float_type": "write a number",
-    "float_parsing": "write a number",
     "bool_type": "write true or false",
     "bool_parsing": "write true or false",
     "tuple_type": "write a list in brackets",

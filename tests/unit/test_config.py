@@ -317,7 +317,7 @@ def test_invalid_setting_is_named_as_in_the_file(user: Path) -> None:
         ("model = 3", "model: write a text in quotes."),
         ("max_steps = 'many'", "max_steps: write a whole number."),
         ("max_steps = 1.5", "max_steps: write a whole number."),
-        ("max_steps = true", "max_steps: write a number."),
+        ("max_steps = true", "max_steps: write a whole number."),
         ("max_time = true", "max_time: write a number."),
         ("check = [{ name = 'a', run = 'x', seconds = true }]", "seconds of [[check]] number 1 (a): write a number."),
         ("wrap = 'maybe'", "wrap: write true or false."),

@@ -16,9 +16,9 @@ from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
-from app.config.config_tables import Number, PriceTable, WholeNumber
+from app.config.config_tables import PriceTable
 
 _SECRET_NAME = re.compile(r"key|token|secret|sig(?:nature)?$|passw|pwd|auth|credential|^code$", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=//)[^/?#]*@")
@@ -245,15 +245,15 @@ class EndpointProfile(BaseModel):
     """Send signed thinking (Anthropic) and encrypted reasoning (Responses) back to the model that produced them."""
     cache_breakpoints: bool = True
     """Mark how much of the prompt can be cached, if the wire supports it (Anthropic)."""
-    output_limit: WholeNumber | None = None
+    output_limit: StrictInt | None = None
     """Maximum number of tokens of a response if the wire requires it (Anthropic); None: the default for the model."""
     finish_optional: bool = False
     """The server never sends a finish reason: a clean end of the stream counts as complete."""
     refused: dict[str, Any] = Field(default_factory=dict)
     """The user's request settings that the server refused, each with the refused value."""
-    price: Annotated[dict[str, Number] | None, AfterValidator(_check_price)] = None
+    price: Annotated[dict[str, StrictFloat] | None, AfterValidator(_check_price)] = None
     """US dollars per million tokens, with the field names of `PriceTable`; None if the list of models has none."""
-    context_window: WholeNumber | None = None
+    context_window: StrictInt | None = None
     """Tokens; None if unknown."""
 
     @property
