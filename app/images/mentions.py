@@ -28,9 +28,14 @@ class Mention(NamedTuple):
 
 
 def find_mentioned_files(text: str, dropped_paths: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
-    """Return the files that a text mentions, without duplicates; `dropped_paths` are paths that were pasted alone."""
+    """Return the files that a text mentions outside quoted lines, without duplicates.
+
+    Args:
+        dropped_paths: Paths that were pasted alone.
+    """
+    own_text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith(">"))
     paths = dict.fromkeys(
-        file_url_to_path(found) for match in _MENTION.finditer(text) if (found := _mentioned_path(match))
+        file_url_to_path(found) for match in _MENTION.finditer(own_text) if (found := _mentioned_path(match))
     )
     return tuple(Mention(path, path in dropped_paths) for path in paths)
 

@@ -6,7 +6,6 @@ from typing import Literal
 from textual.content import Content
 
 from app.copies import replace
-from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.risk.change_summary import (
     attribute_summary_to_author,
@@ -180,13 +179,8 @@ class UnsentTextController:
         has_comment_draft = any(comment.draft for comment in drafts.remarks.get(key, ()))
         if self._diff_pane.commented_proposal == key and not has_comment_draft:
             self._diff_pane.close_comment_field()
-        return replace(feedback, mentions=self._find_mentions(feedback))
-
-    def _find_mentions(self, feedback: FeedbackWithComments) -> tuple[Mention, ...]:
-        """Return the files that the user mentions outside quoted lines."""
         texts = (feedback.feedback, *(comment.text for comment in feedback.comments))
-        own_lines = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
-        return self.dropped.find_mentions("\n".join(own_lines))
+        return replace(feedback, mentions=self.dropped.find_mentions("\n".join(texts)))
 
     def clear_sent_feedback(self, key: str, feedback: FeedbackWithComments) -> None:
         """Clear the feedback draft, because it is recorded in the log; remember the sent comments."""

@@ -181,6 +181,7 @@ def test_a_paste_is_taken_for_images_only_if_all_parts_are_images(files: ImageFi
         ("me@example.png icon@2x.png `@a.png`", []),
         ("@ @. @, nothing", []),
         ("first\n@second.png", ["second.png"]),
+        ("> see @a.png\n > @b.png\n@c.png > @d.png", ["c.png", "d.png"]),
         ("@file://[/a.png", ["file://[/a.png"]),
         ("@100%25.png?#b", ["100%25.png?#b"]),
     ],
