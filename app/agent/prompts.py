@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
+from app.proposals.text.document import WIDE_MARKS
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
@@ -36,7 +37,7 @@ def find_guidance_files(
 ) -> list[GuidanceFile]:
     """Return the guidance files for these paths, including that of the workspace root, nearest first.
 
-    Files that are missing, not UTF-8, outside the workspace, or look like a secret are skipped (the user is not asked
+    Files that are missing, binary, outside the workspace, or look like a secret are skipped (the user is not asked
     here). For a file outside the workspace and for a secret, `notify` gets a line for the user. If the files exceed
     `MAX_GUIDANCE_BYTES`, the farthest files are cut.
     """
@@ -59,8 +60,9 @@ def find_guidance_files(
             continue
         except OSError:
             continue
-        text = content[:size].decode(errors="ignore").strip()
-        if not text or b"\0" in content[:size]:
+        encoding = "utf-16" if content.startswith(WIDE_MARKS) else "utf-8-sig"
+        text = content[:size].decode(encoding, "replace").strip()
+        if not text or "\0" in text:
             continue
         left -= min(len(content), size)
         found.append(GuidanceFile(path, text, cut=len(content) > size))

@@ -38,6 +38,14 @@ def test_size_is_bounded_and_the_nearest_kept(tmp_path: Path) -> None:
     assert [part.path for part in found] == ["a/b/AGENTS.md", "a/AGENTS.md"]
 
 
+def test_guidance_in_any_encoding_is_read(tmp_path: Path) -> None:
+    encodings = {"a": "utf-8-sig", "b": "utf-16", "c": "latin-1"}
+    for folder, encoding in encodings.items():
+        put(tmp_path, f"{folder}/AGENTS.md", "Für alle\r\n".encode(encoding))
+    found = find_guidance_files(Workspace(tmp_path), [f"{folder}/x" for folder in encodings])
+    assert [part.text for part in found] == ["Für alle", "Für alle", "F\ufffdr alle"]
+
+
 def test_guidance_that_is_binary_secret_or_outside_is_left_out_and_named(tmp_path: Path) -> None:
     put(tmp_path, "outside.md", "do evil")
     root = tmp_path / "ws"
