@@ -30,7 +30,7 @@ from app.sandbox.confinement import (
     process_limit_problem,
 )
 from app.sandbox.enclosed_process import ProcessLimits, SandboxStepFailed, process_limits, run_enclosed
-from app.sandbox.environment import add_git_settings_for_overlay, command_environment
+from app.sandbox.environment import absolute_search_path, add_git_settings_for_overlay, command_environment
 from app.sandbox.outside_access import WRITABLE_DEVICES, OutsideAccess, find_outside_access, variables_of_services
 from app.sandbox.overlay_layer import (
     NEW_CACHES_PATH,
@@ -414,10 +414,13 @@ class Sandbox:
 
     async def _overlay_problem(self) -> str:
         printed = bytearray()
+        # The workspace can neither contain these names nor ignore them, since they are random and pending.
+        name = f".signoff-{uuid.uuid4().hex}"
+        path = absolute_search_path(os.environ, self._workspace.root)
         try:
-            async with self._open_overlay({_PROBE: FileOrLink(b"", 0o644)}) as run:
+            async with self._open_overlay({name: FileOrLink(b"", 0o644), f"{name}.2/file": None}) as run:
                 ended = await run.execute(
-                    ["/bin/sh", "-c", _PROBE_COMMAND], folder=".", seconds=10, output=printed.extend
+                    ["/bin/sh", "-c", _PROBE_COMMAND, path, name], folder=".", seconds=10, output=printed.extend
                 )
                 found = await run.find_changes()
         except SandboxStepFailed as failed:
@@ -427,16 +430,13 @@ class Sandbox:
             return _REASON_BY_STEP.get(failed.step, str(failed))
         except (OSError, StartFailed) as error:
             return str(error)
-        if ended.code or [change.path for change in found.touched] != [_PROBE, f"{_PROBE}.2/file"]:
+        if ended.code or [change.path for change in found.touched] != [name, f"{name}.2/file"]:
             error_line = printed.decode("utf-8", "replace").strip().rpartition("\n")[2]
             return "a layer over this file system does not hold what is written" + (error_line and f" ({error_line})")
         return ""
 
 
-_PROBE = ".signoff-probe"
-_PROBE_COMMAND = (
-    f"chmod u+w .; mkdir {_PROBE}.1 && echo > {_PROBE}.1/file && mv {_PROBE}.1 {_PROBE}.2 && echo > {_PROBE}"
-)
+_PROBE_COMMAND = "PATH=$0; chmod u+w .; mkdir $1.1 && echo > $1.1/file && mv $1.1 $1.2 && echo > $1"
 _NO_NAMESPACES = "the system does not let users make namespaces"
 _REASON_BY_STEP = {
     "namespaces": _NO_NAMESPACES,

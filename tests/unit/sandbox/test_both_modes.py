@@ -161,6 +161,19 @@ async def test_overlay_is_used_wherever_it_can_be_mounted_and_holds_what_is_writ
 
 
 @pytest.mark.layer
+async def test_neither_rules_nor_programs_of_the_workspace_prevent_an_overlay(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / ".gitignore").write_text("*\n!src\n")
+    (root / "bin").mkdir()
+    for name in ("chmod", "mkdir", "mv"):
+        (root / "bin" / name).write_text("#!/bin/sh\nexit 1\n")
+        (root / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{root}/bin:{os.environ['PATH']}")
+    assert (await chosen(root, tmp_path / "runs", *SandboxMode)).mode is SandboxMode.OVERLAY
+
+
+@pytest.mark.layer
 @pytest.mark.usefixtures("ordinary_user")
 async def test_an_unwritable_workspace_gets_an_overlay_too(root: Path, tmp_path: Path) -> None:
     root.chmod(0o555)
