@@ -204,20 +204,26 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
         *("--exec", "--extcmd", "--ext-diff", "--open-files-in-pager", "--output", "--receive-pack", "--upload-pack"),
         *("-O", "-x"),
     ),
+    "ack": ("--pager",),
     "ag": ("--pager",),
     "bat": ("--pager",),
     "batcat": ("--pager",),
+    "bazel": ("--run_under",),
     "cargo": ("--config",),
     "delta": ("--pager",),
     "diff": ("--diff-program",),
+    "gmake": ("--eval", "-E", "="),
     "go": ("-exec", "-ldflags", "-toolexec", "-vettool"),
     "helm": ("--kubeconfig", "--post-renderer"),
     "hg": ("--config", "--config-file", "--cwd", "--repository", "-R"),
     "jj": ("--config", "--config-file", "--config-toml", "--repository", "--tool", "-R"),
+    "just": ("--chooser", "--command", "--shell", "-c", "="),
     "kubectl": ("--kubeconfig",),
-    "make": ("--eval", "-E"),
+    "make": ("--eval", "-E", "="),
     "mypy": ("--python-executable", "@"),
+    "npm": ("--git", "--node-options", "--script-shell"),
     "pandoc": ("--filter", "--lua-filter", "--pdf-engine", "-F", "-L"),
+    "pnpm": ("--node-options", "--script-shell"),
     "pylint": ("--init-hook", "--load-plugins"),
     "pyright": ("--pythonpath",),
     "rg": ("--hostname-bin", "--pre"),
@@ -230,7 +236,7 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
 }
 """Options that make an otherwise harmless program run another one or write to a file; `diff` stands for `diff3`.
 
-`@` is a file of options.
+`@` is a file of options, `=` a variable: `make 'X:=$(shell …)'` runs a command.
 """
 
 
@@ -329,6 +335,8 @@ def _is_option(word: str, option: str) -> bool:
     option_name = word.partition("=")[0]
     if option == "@":
         return word.startswith(option)
+    if option == "=":
+        return not word.startswith("-") and option in word
     if option.startswith("--"):
         return len(option_name) > 2 and option.startswith(option_name)
     if len(option) > 2:
