@@ -289,7 +289,12 @@ def check_record_and_add_identities(
         ApplyFailed: a check failed; the message has the first problem. Nothing was written.
     """
     try:
-        identities = {step.path: _check_path(workspace, filesystem, step) for step in transitions}
+        removed_links = {step.path for step in transitions if step.after is None and _is_link(step)}
+        identities = {
+            step.path: _check_path(workspace, filesystem, step)
+            for step in transitions
+            if step.before is not None or removed_links.isdisjoint(parent_folders(step.path))
+        }
         _check_resulting_tree(filesystem, transitions, names_were_there=names_were_there)
         for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
             if not filesystem.is_writable(folder):

@@ -20,7 +20,7 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileOperation, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import ApplyFailed, EditRefused, NotPending, StaleProposal
-from app.sandbox.captured_changes import FileOrLink, PathChange
+from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -235,6 +235,28 @@ def test_a_file_becomes_a_folder_and_a_folder_a_file(bench: Make) -> None:
     assert site.contents() == {"thing/inner": b"i\n", "stuff": b"s\n"}
     site.service.undo(proposal.id)
     assert site.tree() == before
+
+
+@pytest.mark.parametrize("target", ["inside", "../outside"])
+def test_a_folder_becomes_a_link_and_a_link_a_folder(bench: Make, target: str) -> None:
+    site = bench({"a/x": "x\n", "a/deep/y": "y\n", "inside/x": "theirs\n"})
+    (site.root / "../outside").mkdir()
+    (site.root / "../outside/x").write_text("theirs\n")
+    before, link = site.tree(), FileOrLink(target.encode(), LINK_MODE)
+    files = {"a/x": FileOrLink(b"x\n", 0o644), "a/deep/y": FileOrLink(b"y\n", 0o644)}
+    draft = site.service.new_draft("session")
+    draft.add_changes([PathChange("a", None, link), *(PathChange(path, each, None) for path, each in files.items())])
+    to_link = site.service.stage(draft, "Link it").id
+    site.service.approve(to_link)
+    assert (site.root / "a").readlink() == Path(target)
+    site.service.undo(to_link)
+    assert site.tree() == before
+    site.service.redo(to_link)
+    draft = site.service.new_draft("session")
+    draft.add_changes([PathChange("a", link, None), *(PathChange(path, None, each) for path, each in files.items())])
+    site.service.approve(site.service.stage(draft, "No link").id)
+    assert site.tree() == before
+    assert (site.root / target / "x").read_text() == "theirs\n"
 
 
 @pytest.mark.parametrize("links", [None, errno.EPERM, errno.EOPNOTSUPP])
