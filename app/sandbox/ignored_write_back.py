@@ -191,6 +191,9 @@ class IgnoredFileWriter(Struct):
                 continue
             here = replace(at, top=names[name])
             database = self._database_files(here, name, ours, theirs)
+            if any(each not in names and (each in ours or not at.merged) for each in database):
+                # A changed file that git does not ignore waits for a review.
+                database = []
             done.update(database)
             try:
                 if database:

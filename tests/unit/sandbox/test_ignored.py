@@ -136,6 +136,18 @@ async def test_a_migrated_database_is_written_and_one_in_use_is_stored_elsewhere
         assert str(kept.parent) in output.text and rows(kept) == 2
 
 
+async def test_a_file_under_review_is_not_written_with_ignored_files_named_like_its_journal(trial: Trial) -> None:
+    put(trial.root / ".gitignore", "*-journal\n")
+    for folder in ("a", "b", "c"):
+        put(trial.root / folder / "main.py", "good")
+    change = "echo evil > a/main.py; rm b/main.py; rm -r c; mkdir c"
+    await trial.run(f"{change}; for each in a b c; do echo > $each/main.py-journal; done")
+    for folder in ("a", "b", "c"):
+        assert (trial.root / folder / "main.py").read_text() == "good"
+        assert (trial.root / folder / "main.py-journal").exists()
+    assert trial.bench.draft.held == {"a/main.py": b"evil\n", "b/main.py": None, "c/main.py": None}
+
+
 async def test_lines_written_by_the_user_during_a_command_are_kept(trial: Trial) -> None:
     env = trial.root / ".env"
     put(env, "A=1\n")
