@@ -37,6 +37,10 @@ async def test_n_reverts_changes_on_disk_and_u_restores_them(tmp_path: Path, ser
         await run.review("u")
         await run.until(lambda: run.file == changed, "the undo")
         await run.see("On disk and waiting again")
+        await run.review("U")
+        await run.see("P1 reverted on disk: greet.py, new.py. u puts it back.")
+        await run.review("u")
+        await run.until(lambda: run.file == changed, "the undo")
         # A denial with words asks as well.
         await run.review()
         await run.write_feedback("not like this", "ctrl+s")

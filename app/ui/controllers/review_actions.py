@@ -310,11 +310,7 @@ class ReviewActions:
         """Repeat a decision that was undone."""
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.redo(event.proposal_id)
-        if result.denial:
-            effect = "reverted on disk again" if result.proposal.on_disk else "denied; nothing was written"
-            self._show_outcome(result, DecisionAndUndoText(f"{event.proposal_id} {effect}.", "reopens it"))
-        else:
-            self._show_outcome(result, describe_approval(result))
+        self._show_outcome(result, describe_denial(result, None) if result.denial else describe_approval(result))
 
     async def load_diffs(self, event: review_messages.DiffsRequested) -> None:
         """Compute a proposal's diffs on a thread, and show them."""
