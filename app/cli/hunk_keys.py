@@ -14,6 +14,7 @@ from app.agent.decision_service import DecisionService
 from app.cli.command_output import CUT_ANSWER
 from app.cli.plain_terminal import PlainTerminal
 from app.conversation.events import SideExchange, ThreadAnchor
+from app.proposals.decide.conflicts import find_editable_result
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileDiff, Hunk, Proposal
 from app.proposals.values.proposal_errors import ProposalError
@@ -73,9 +74,7 @@ class NonDecidingKeyHandler(Struct, frozen=True):
 
     async def _edit_file(self, proposal: Proposal, diff: FileDiff) -> None:
         path, text = diff.change.path, diff_side_text(diff, "new")
-        if diff.change.result is None:
-            self.terminal.print_lines(f"{path} has no text to edit.")
-            return
+        find_editable_result(proposal, path)
         command = editor_command(self.runtime.settings.editor, os.environ)
         folder = self.runtime.workspace.root
         edited = await edit_in_user_editor(command, text, file_name=path, cwd=folder, suspend=nullcontext)

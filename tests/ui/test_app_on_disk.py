@@ -27,7 +27,9 @@ async def test_n_reverts_changes_on_disk_and_u_restores_them(tmp_path: Path, ser
         await run.review()
         await run.see("on disk already", "y  keep", "n  revert")
         assert run.file == changed
-        await run.pilot.press("n")
+        await run.pilot.press("e")
+        await run.told("greet.py is on disk as P1 has it; edit the file itself, P1 follows.")
+        await run.review("n")
         await run.see("That removes new.py, which git does not have", "Revert?")
         await run.ready_to_decide("y")
         await run.until(lambda: run.file == FILE, "the file")

@@ -13,6 +13,7 @@ from app.keys.actions import ACTIONS
 from app.keys.keymap import effective_keys, key_display_name
 from app.llm.endpoint_doctor import CHECKS, DoctorCheckResult, EndpointDiagnosis
 from app.llm.values.endpoint import EndpointProfile
+from app.proposals.values.proposal_errors import InvalidUserEdit
 from app.storage.process_coordination import SessionLock
 from app.tools.base.command_forms import AllowableCommandPattern
 from app.ui.screens.edit_screens import EditProposedFileScreen
@@ -383,8 +384,8 @@ async def test_keys_listed_in_help_are_bound_and_escape_confirms_after_an_edit(
     async with staged(tmp_path, server) as run:
         await run.review()
         assert run.app.controllers.review is not None
-        await run.app.controllers.review.actions.edit_file(EditProposedFile("P1", "gone.py", 0))
-        await run.see("gone.py has no text to edit.")
+        with pytest.raises(InvalidUserEdit, match=r"P1 has no text to edit at gone\.py"):
+            await run.app.controllers.review.actions.edit_file(EditProposedFile("P1", "gone.py", 0))
         await run.until(run.can_decide, "the picture")
         await run.screen("EditProposedFileScreen", "e")
         await run.see("greet.py", "line 2, column 1")

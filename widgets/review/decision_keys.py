@@ -191,7 +191,7 @@ def find_current_key_title(
         )
         if not is_possible:
             return None
-    if action == "edit" and proposal.state is ProposalState.STALE:
+    if action == "edit" and (proposal.on_disk or proposal.state is ProposalState.STALE):
         return None if proposal.on_disk else "Resolve"
     return decision_verbs(proposal).titles.get(action, "")
 

@@ -32,13 +32,8 @@ from app.proposals.values.proposal_errors import ChangedSinceShown, EditRefused,
 from app.workspace.secrets import secret_reason
 
 
-def replace_result_by_user_text(contents: ContentStore, proposal: Proposal, path: str, text: str) -> Proposal:
-    """Return the proposal with the user's text as the result of one file; unchanged lines keep their bytes.
-
-    Raises:
-        InvalidUserEdit: the file is not in the proposal, is not text or is already on disk, the text cannot be
-            encoded, or the change would be empty.
-    """
+def find_editable_result(proposal: Proposal, path: str) -> tuple[FileChange, FileVersion]:
+    """Return the change of one file and its result; raise InvalidUserEdit if the user cannot edit the result."""
     change = next((each for each in proposal.files if each.path == path and has_undecided_part(each)), None)
     if change is None or change.result is None or change.binary or change.involves_link:
         raise InvalidUserEdit(f"{proposal.id} has no text to edit at {path}.")
@@ -46,12 +41,22 @@ def replace_result_by_user_text(contents: ContentStore, proposal: Proposal, path
         raise InvalidUserEdit(
             f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows."
         )
+    return change, change.result
+
+
+def replace_result_by_user_text(contents: ContentStore, proposal: Proposal, path: str, text: str) -> Proposal:
+    """Return the proposal with the user's text as the result of one file; unchanged lines keep their bytes.
+
+    Raises:
+        InvalidUserEdit: the file has no text to edit, the text cannot be encoded, or the change would be empty.
+    """
+    change, before = find_editable_result(proposal, path)
     try:
-        data = encode_new_content(Document(contents.get(change.result)), text)
+        data = encode_new_content(Document(contents.get(before)), text)
     except EditRefused as error:
         raise InvalidUserEdit(f"{path} was not changed: {error.fact}") from error
-    result = contents.add(data, change.result.mode)
-    if is_same_version(result, change.result):
+    result = contents.add(data, before.mode)
+    if is_same_version(result, before):
         return proposal
     if is_same_version(result, change.base) and not change.old_path:
         raise InvalidUserEdit(f"That leaves {path} as it is on disk; deny the change instead.")

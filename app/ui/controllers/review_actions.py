@@ -352,7 +352,7 @@ class ReviewActions:
 
     async def edit_file(self, event: review_messages.EditProposedFile) -> None:
         """Let the user edit the proposed text of a file, and save it in the proposal."""
-        from app.proposals.decide.conflicts import UnsavedEdit
+        from app.proposals.decide.conflicts import UnsavedEdit, find_editable_result
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceShown, StaleProposal
         from app.review.hunk_lines import diff_side_text
@@ -364,13 +364,11 @@ class ReviewActions:
             await self._resolve_conflicts(event)
             return
         name, service = event.proposal_id, self._runtime.service
-        revision = (await asyncio.to_thread(service.get, name)).revision
+        proposal = await asyncio.to_thread(service.get, name)
+        find_editable_result(proposal, event.path)
+        revision = proposal.revision
         diffs = await asyncio.to_thread(self._compute_diffs, name)
-        diff = next((candidate for candidate in diffs if candidate.change.path == event.path), None)
-        if diff is None or diff.change.binary or diff.change.result is None:
-            self._review.show_outcome(f"{event.path} has no text to edit.", problem=True)
-            return
-
+        diff = next(candidate for candidate in diffs if candidate.change.path == event.path)
         unsaved: list[UnsavedEdit] = []
 
         async def save(text: str) -> None:
