@@ -93,7 +93,7 @@ class Case:
         assert (now, state) in ((self.before, self.states[0]), (self.after, self.states[1]))
         if lines:
             assert len(lines) == 1
-            assert ("every file is new" in lines[0]) == (now == self.after)
+            assert ("it was completed" in lines[0]) == (now == self.after)
             assert ("every file is as before" in lines[0]) == (now == self.before)
         assert service.recover() == []
 

@@ -231,7 +231,7 @@ def _finish_record(store: ProposalStore, rollback: JournalRollback, record: Jour
 def _complete_record(store: ProposalStore, rollback: JournalRollback, record: JournalRecord, name: str) -> str:
     done = record.model_copy(update={"state": "done"})
     changed = rollback.paths_changed_by_others(done)
-    outcome = f"{name} was interrupted after the last file: it was completed, every {{}} is new."
+    outcome = f"{name} was interrupted after the last file: it was completed."
     unrecorded = _close_record(store, done, lambda: Proposal.model_validate_json(record.after_proposal))
     return _describe_recovery(outcome, changed, [] if unrecorded else _remove_leftovers(rollback, done), unrecorded)
 

@@ -236,7 +236,7 @@ def test_unrecorded_apply_is_completed(bench: Make) -> None:
         site.service.approve(proposal.id)
     failing(site)
     (said,) = site.reopened().recover()
-    assert "interrupted after the last file: it was completed, every file is new" in said
+    assert said == "The approval of P1 was interrupted after the last file: it was completed."
     assert site.contents() == {"a.txt": b"two\n", "new.txt": b"n\n"}
 
 
