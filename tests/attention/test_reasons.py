@@ -15,6 +15,7 @@ from app.proposals.risk.risk_reasons import add_risk_reasons_and_reading_order
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import EditMatch, HunkState, MatchLevel, Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
+from app.sandbox.captured_changes import LINK_MODE
 from tests.attention.commits import as_proposal
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -131,10 +132,13 @@ def test_tests_moved_to_another_file_are_not_removed() -> None:
         ((0o755, 0o4755), "makes the file run with other rights"),
         ((0o644, 0o666), "makes the file writable by all"),
         ((0o755, 0o644), ""),
+        ((0o644, LINK_MODE), "makes the file a link"),
+        ((LINK_MODE, LINK_MODE), "makes the file lead elsewhere"),
+        ((LINK_MODE, 0o644), "makes the file a regular file"),
     ],
 )
 def test_mode_change_has_a_reason(modes: tuple[int, int], expected: str) -> None:
-    assert reasons_text(as_proposal({"a": ("x\n", "x\n")}, {"a": modes})) == expected
+    assert reasons_text(as_proposal({"a": ("x\n", "y\n")}, {"a": modes})) == expected
 
 
 @pytest.mark.parametrize(

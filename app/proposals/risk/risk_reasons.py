@@ -666,15 +666,20 @@ def _find_reasons_to_read_last(file: EditedFile) -> list[AttentionReason]:
 
 
 def _describe_gained_permissions(change: FileChange) -> str:
-    """Return the permissions that a file gains, as text; empty if there are none."""
-    if change.result is None:
+    """Return the permissions that a file gains, or what its link becomes, as text; empty if there is nothing."""
+    base, result = change.base, change.result
+    if result is None:
         return ""
-    if change.involves_link:
+    if base and base.is_link:
+        if not result.is_link:
+            return "a regular file"
+        return "" if base.sha256 == result.sha256 else "lead elsewhere"
+    if result.is_link:
         return "a link"
-    new = change.result.mode & ~(change.base.mode if change.base else 0)
+    new = result.mode & ~(base.mode if base else 0)
     if new & _SPECIAL_MODE_BITS:
         return "run with other rights"
-    if new & _EXECUTABLE_BITS and change.base is not None:
+    if new & _EXECUTABLE_BITS and base is not None:
         return "executable"
     return "writable by all" if new & 0o002 else ""
 
