@@ -181,10 +181,14 @@ def _parse_servers(source: str, content: bytes, tables: Callable[[bytes], NamedT
             try:
                 definitions.append(_make_definition(str(name), values, source))
             except (ValueError, AttributeError, TypeError) as error:
-                problems.append(f"{source}: {str(name)[:_MAX_NAME_CHARACTERS]}: {error}")
+                problems.append(f"{source}: {str(name)[:_MAX_NAME_CHARACTERS]}: {_describe_fault(error)}")
     except (ValueError, RecursionError, AttributeError, TypeError) as error:
-        problems.append(f"{source} cannot be used: {error}")
+        problems.append(f"{source} cannot be used: {_describe_fault(error)}")
     return ParsedServerFile(tuple(definitions), tuple(problems))
+
+
+def _describe_fault(error: Exception) -> str:
+    return "it has another value where a table is expected" if isinstance(error, AttributeError) else str(error)
 
 
 def _table_reader(name: str) -> Callable[[bytes], NamedTables]:
@@ -215,7 +219,7 @@ def _make_definition(name: str, values: Any, source: str) -> ServerDefinition:
     url = values.get("httpUrl") or values.get("url") or ""
     table_values: dict[str, Any] = {key: values[key] for key in ("command", "args", "env", "cwd") if values.get(key)}
     table_values |= {"url": url} if url else {}
-    headers = dict(values.get("headers") or values.get("http_headers") or {})
+    headers = dict((values.get("headers") or values.get("http_headers") or {}).items())
     headers |= {key: f"${{{variable}}}" for key, variable in (values.get("env_http_headers") or {}).items()}
     if bearer := values.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{bearer}}}"

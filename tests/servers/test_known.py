@@ -197,9 +197,9 @@ def test_unprintable_server_name_is_rejected(user: Home) -> None:
     ("content", "words"),
     [
         ("{nope", " cannot be used: Expecting property name"),
-        ("[]", " cannot be used: "),
-        ("3", " cannot be used: "),
-        ('{"mcpServers": 3}', " cannot be used: "),
+        ("[]", " cannot be used: it has another value where a table is expected"),
+        ("3", " cannot be used: it has another value where a table is expected"),
+        ('{"mcpServers": 3}', " cannot be used: it has another value where a table is expected"),
         ('{"mcpServers": {"a": 3}}', ": a: it is not a table"),
         ('{"mcpServers": {"a": {}}}', ": a: it has neither a command nor a url"),
         ('{"mcpServers": {"a": {"command": ["x"]}}}', ": a: command: Input should be a valid string"),
