@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from app.agent.ports import ModelPort
+from app.agent.request_payload import RequestFactory
 from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
@@ -95,7 +96,7 @@ class ContextCompactor:
     async def make_room(
         self,
         model: ModelPort,
-        inputs: PayloadInputs,
+        requests: RequestFactory,
         interrupter: Interrupter,
         *,
         forced: bool = False,
@@ -117,6 +118,7 @@ class ContextCompactor:
             RequestError: the request for the summary failed, and the next request would fail too; or `by_hand`, and
                 it failed for another reason, or the summary was unusable.
         """
+        inputs = await requests.payload_inputs(model)
         events, profile = self._log.events_with_audience(), model.profile
         used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, inputs)))
         budget = compaction_budget_if_needed(
@@ -136,7 +138,7 @@ class ContextCompactor:
                     await self._notify_omitted_images(pruned.images)
                 case SummariseStep():
                     try:
-                        request = self._request_summary(step, budget, model, inputs)
+                        request = self._request_summary(step, budget, model, requests, inputs)
                         summary, usage = await interrupter.wait_for(request)
                         if not summary:
                             await self._log.append(AssistantMessage(state="discarded", usage=usage))
@@ -181,7 +183,12 @@ class ContextCompactor:
             )
 
     async def _request_summary(
-        self, step: SummariseStep, budget: CompactionBudget, model: ModelPort, inputs: PayloadInputs
+        self,
+        step: SummariseStep,
+        budget: CompactionBudget,
+        model: ModelPort,
+        requests: RequestFactory,
+        inputs: PayloadInputs,
     ) -> tuple[str, TokenUsage | None]:
         """Return the model's summary of the older events, and the usage of the request.
 
@@ -189,7 +196,10 @@ class ContextCompactor:
         """
         events = tuple(self._log.events)
         text, usage = "", None
-        async for update in model.stream(lambda profile: make_summary_payload(events, step, budget, profile, inputs)):
+        request = requests.prepare(
+            lambda profile: make_summary_payload(events, step, budget, profile, inputs), inputs.model
+        )
+        async for update in model.stream(request.build_for_sending):
             if isinstance(update, ResponseCompleted):
                 usage = update.usage
                 is_short = estimate_text_tokens(update.text) * budget.factor < step.saved

@@ -284,10 +284,9 @@ class Turn:
         self._publish(PhaseChanged(SessionPhase.COMPACTING))
         forced = by_hand or bool(self._state.failure) or self._state.last is LastEntryKind.NO_ROOM
         self._compaction_tried = True
-        inputs = await self._requests.payload_inputs(self._model)
         with contextlib.suppress(WaitInterrupted):
             return await self._context.make_room(
-                self._model, inputs, self._interrupter, forced=forced, by_hand=by_hand
+                self._model, self._requests, self._interrupter, forced=forced, by_hand=by_hand
             )
         return False
 

@@ -66,6 +66,7 @@ async def test_the_compact_command_lets_the_model_summarise(server: WireServer, 
     assert compacted.method == "summary" and "SUMMARY" in compacted.summary
     asked = server.last
     assert asked.body["tool_choice"] == "none" and asked.messages[-1]["role"] == "system"
+    assert (shown := on.session.requests.last_sent) is not None and shown.payload.messages == asked.messages
     await on.say("Go on")
     body = str(server.last.body)
     assert "SUMMARY of all that." in body and "Answer 1. " not in body
