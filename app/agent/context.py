@@ -1,7 +1,8 @@
 """Measure the conversation, and shorten it when the model's context window is nearly full."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from app.agent.ports import ModelPort
 from app.agent.request_payload import RequestFactory
@@ -99,6 +100,7 @@ class ContextCompactor:
         requests: RequestFactory,
         interrupter: Interrupter,
         *,
+        until: Callable[[], Coroutine[Any, Any, None]] | None = None,
         forced: bool = False,
         by_hand: bool = False,
     ) -> bool:
@@ -107,6 +109,7 @@ class ContextCompactor:
         Each step is recorded as an event; no event is removed from the log.
 
         Args:
+            until: returns a coroutine that ends the request for a summary when it ends.
             forced: shorten the conversation even if it seems to fit: the server or the user asks for it.
             by_hand: the user asks for it, so there is no need to leave out anything without a summary.
 
@@ -114,7 +117,7 @@ class ContextCompactor:
             Whether anything was left out of later requests.
 
         Raises:
-            WaitInterrupted: the user stopped the turn while the model wrote the summary.
+            WaitInterrupted: the user stopped the turn, or `until` ended, while the model wrote the summary.
             RequestError: the request for the summary failed, and the next request would fail too; or `by_hand`, and
                 it failed for another reason, or the summary was unusable.
         """
@@ -139,7 +142,7 @@ class ContextCompactor:
                 case SummariseStep():
                     try:
                         request = self._request_summary(step, budget, model, requests, inputs)
-                        summary, usage = await interrupter.wait_for(request)
+                        summary, usage = await interrupter.wait_for(request, until)
                         if not summary:
                             await self._log.append(AssistantMessage(state="discarded", usage=usage))
                             text = "The summary was empty, cut off or long: try again."

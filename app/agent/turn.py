@@ -169,7 +169,7 @@ class Turn:
                     await self._send_closing_request(kind)
                 case CompactContext():
                     try:
-                        await self._make_room()
+                        await self._make_room(budget)
                     except RequestError as error:
                         await self._log.append(RequestFailed(kind=error.kind, message=str(error)))
                 case RunToolCalls():
@@ -242,7 +242,7 @@ class Turn:
     async def compact(self) -> None:
         """Compact the context at the user's request."""
         try:
-            if not await self._make_room(by_hand=True) and not self._interrupter.is_stopped:
+            if not await self._make_room(None) and not self._interrupter.is_stopped:
                 await self._log.append(UserNotice(text="There is nothing to compact: the context is small already."))
         except RequestError as error:
             text = f"The older messages stay, as they could not be summarised. {error}"
@@ -280,14 +280,22 @@ class Turn:
         if calls := self._state.unfinished_calls:
             await self._executor.refuse_calls(calls)
 
-    async def _make_room(self, *, by_hand: bool = False) -> bool:
+    async def _make_room(self, budget: TurnBudget | None) -> bool:
+        """Shorten the context and return whether it changed; without a budget, the user has asked for it."""
         self._publish(PhaseChanged(SessionPhase.COMPACTING))
+        by_hand = budget is None
         forced = by_hand or bool(self._state.failure) or self._state.last is LastEntryKind.NO_ROOM
-        self._compaction_tried = True
         with contextlib.suppress(WaitInterrupted):
-            return await self._context.make_room(
-                self._model, self._requests, self._interrupter, forced=forced, by_hand=by_hand
+            changed = await self._context.make_room(
+                self._model,
+                self._requests,
+                self._interrupter,
+                until=budget.wait_for_time_limit if budget is not None else None,
+                forced=forced,
+                by_hand=by_hand,
             )
+            self._compaction_tried = True
+            return changed
         return False
 
     async def _send_request(self, budget: TurnBudget | None) -> None:

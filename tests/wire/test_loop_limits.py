@@ -30,7 +30,7 @@ from app.conversation.events import (
 )
 from tests.examples import scale_examples
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
-from tests.wire.replies import DONE, STALL, Call, Reply, Turn, call_delta, chunk, stream
+from tests.wire.replies import DONE, STALL, Call, Reply, Turn, call_delta, chunk, error, stream
 from tests.wire.server import Request, WireServer
 
 READ = Call("read_file", {"path": "greet.py"})
@@ -222,6 +222,20 @@ async def test_the_time_limit_cuts_a_request_that_takes_too_long(server: WireSer
     async with bench(server, tmp_path, max_time=0.5) as on:
         await on.say("Go on")
         assert len(server.requests) == 2 and ended(on).limit == "time"
+
+
+async def test_the_time_limit_cuts_a_summary(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        for number in range(12):
+            await on.say(f"Question {number}?", last="Words. " * 400)
+        sent, meter = len(server.requests), SessionCostAndTimeMeter()
+        for event in on.events:
+            meter.apply(event)
+    full = error(400, "This model's maximum context length is 8192 tokens.", code="context_length_exceeded")
+    server.script([full, stream(chunk(text="SUMM"), STALL)])
+    async with bench(server, tmp_path, max_time=meter.seconds + 2) as on:
+        await on.say("Go on")
+        assert (len(server.requests) - sent, ended(on).limit) == (2, "time")
 
 
 async def test_the_time_limit_stops_a_command(server: WireServer, tmp_path: Path) -> None:
