@@ -147,20 +147,26 @@ class _LayerScan:
         for entry in list_folder(self._folder / folder, unlock=True):
             path = f"{folder}/{entry.name}" if folder else entry.name
             facts = entry.stat(follow_symlinks=False)
-            below = 0 if hidden else _mode(self._root / path)
-            self._scan_entry(path, facts, below, ignored=ignored)
+            lower = _mode(path_below(self._root, path))
+            self._scan_entry(path, facts, 0 if hidden else lower, lower, ignored=ignored)
 
     def note_removed_leaf(self, path: str) -> None:
         """Report that a file or link was removed, unless it is ignored."""
         if not self._is_not_reported(path, is_folder=False, ignored=False):
             self._add_change(path, 0, is_gone=True)
 
-    def _scan_entry(self, path: str, facts: os.stat_result, below: int, *, ignored: bool) -> None:
+    def _scan_entry(self, path: str, facts: os.stat_result, below: int, lower: int, *, ignored: bool) -> None:
+        """Report an entry of the layer.
+
+        Args:
+            below: The mode of the lower entry that it changes; 0 if there is none, or the layer hides it.
+            lower: The mode of the entry in the workspace; 0 if there is none.
+        """
         gone = _has_no_device(facts)
         is_folder = stat.S_ISDIR(below if gone else facts.st_mode)
-        if self._is_not_reported(path, is_folder=is_folder, ignored=ignored):
+        if self._is_not_reported(path, is_folder=is_folder, ignored=ignored, lower=lower):
             return
-        ignored = ignored or self._policy.is_ignored(path, is_folder=is_folder)
+        ignored = ignored or self._is_ignored(path, is_folder=is_folder, lower=lower)
         if gone:
             self._note_removed(path, below, ignored=ignored)
         elif stat.S_ISDIR(facts.st_mode):
@@ -185,7 +191,7 @@ class _LayerScan:
             for entry in scan:
                 inside = f"{path}/{entry.name}"
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if not is_folder and os.path.lexists(path_below(self._folder, inside)):
+                if not is_folder and stat.S_IFMT(_mode(path_below(self._folder, inside))) not in (0, stat.S_IFDIR):
                     continue
                 if self._is_not_reported(inside, is_folder=is_folder, ignored=ignored):
                     continue
@@ -194,12 +200,17 @@ class _LayerScan:
                     inside, mode, ignored=ignored or self._policy.is_ignored(inside, is_folder=is_folder)
                 )
 
-    def _is_not_reported(self, path: str, *, is_folder: bool, ignored: bool) -> bool:
+    def _is_ignored(self, path: str, *, is_folder: bool, lower: int) -> bool:
+        """Return whether an entry is ignored; if it replaces a file by a folder or vice versa, both must be."""
+        kinds = {is_folder, stat.S_ISDIR(lower)} if lower else {is_folder}
+        return all(self._policy.is_ignored(path, is_folder=each) for each in kinds)
+
+    def _is_not_reported(self, path: str, *, is_folder: bool, ignored: bool, lower: int = 0) -> bool:
         """Return whether a path is not reported as a change, because it is ignored, dropped or unsupported."""
         if reason := self._policy.refusal_reason(path, in_ignored=ignored):
             self.left_out.add(f"{path}: {reason}")
             return True
-        ignored = ignored or self._policy.is_ignored(path, is_folder=is_folder)
+        ignored = ignored or self._is_ignored(path, is_folder=is_folder, lower=lower)
         if not ignored and self._policy.is_untracked_bytecode(path, is_folder=is_folder):
             return True
         if is_folder and self._policy.is_tool_cache(path) and not ignored:

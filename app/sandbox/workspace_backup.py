@@ -255,6 +255,11 @@ class WorkspaceBackup(Struct):
             before, after = self.kept.get(path), now.get(path)
             if after is not None and (before is None or stat.S_IFMT(before.mode) != stat.S_IFMT(after.mode)):
                 self._remove_path(path, after)
+            elif after is None and before is not None:
+                place = path_below(self.root, path)
+                if (facts := stat_or_none(place)) and stat.S_IFMT(facts.st_mode) != stat.S_IFMT(before.mode):
+                    # The command has replaced a file by a folder that git ignores, or vice versa.
+                    remove_entry(place)
         count, errors = 0, []
         for path in sorted(changed):
             try:

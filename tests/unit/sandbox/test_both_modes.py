@@ -226,6 +226,20 @@ async def test_a_link_in_place_of_a_folder_moves_and_reads_nothing_outside(root:
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
+async def test_nothing_that_git_ignores_replaces_what_it_does_not_ignore(root: Path, way: SandboxMode) -> None:
+    (root / ".gitignore").write_text("build/\nfile\n!file/\n")
+    for name in ("build", "sub/build", "file/a"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("mine")
+    async with (await sandbox_of(root, way)).open_run({}) as run:
+        await printed(run, "rm -r build file sub; mkdir -p build sub/build; echo x | tee build/x sub/build/x > file")
+        found = await run.find_changes()
+        assert {each.path for each in found.touched if each.is_deleted} == {"build", "sub/build", "file/a"}
+        await run.write_back(found.ignored_paths)
+    assert {(root / name).read_text() for name in ("build", "sub/build", "file/a")} == {"mine"}
+
+
+@pytest.mark.parametrize("way", list(SandboxMode))
 async def test_no_change_is_staged_in_a_folder_that_tools_do_not_touch(root: Path, way: SandboxMode) -> None:
     subprocess.run(["git", "init", "-q", "sub"], cwd=root, check=True)
     sandbox = await sandbox_of(root, way)
