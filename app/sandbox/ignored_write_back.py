@@ -462,6 +462,11 @@ class IgnoredFileWriter(Struct):
         aside.parent.mkdir(exist_ok=True, mode=0o700)
         return aside
 
+    def _copy_outside_workspace(self, source: Path) -> Path | None:
+        """Copy an entry of the layer; return the path of the copy, None for kinds that are not copied (a pipe)."""
+        copy = self._unused_path_outside_workspace()
+        return copy if _copy_entry(source, copy) else None
+
     def _move_out_of_workspace(self, at: _FolderPair, name: str) -> Path:
         """Move a file out of the workspace; return its new path."""
         aside = self._unused_path_outside_workspace()
@@ -475,22 +480,22 @@ class IgnoredFileWriter(Struct):
         return aside
 
     def _move_or_copy_entry(self, at: _FolderPair, source: Path, move: Callable[[Path], None]) -> None:
-        """Call `move` with a file or folder of the layer, or with a copy beside the target if it can't be moved."""
-        if not self.copies:
-            try:
-                move(source)
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
-            else:
-                return
-        beside = self._unused_path(at)
+        """Call `move` with a file or folder of the layer; on another file system, with a copy beside the target."""
+        movable = self._copy_outside_workspace(source) if self.copies else source
+        if movable is None:
+            return
         try:
-            if _copy_entry(source, beside):
-                move(beside)
-        except BaseException:
-            remove_entry(beside)
-            raise
+            move(movable)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            beside = self._unused_path(at)
+            try:
+                if _copy_entry(movable, beside):
+                    move(beside)
+            except BaseException:
+                remove_entry(beside)
+                raise
 
     def _unused_path(self, at: _FolderPair) -> Path:
         """Return an unused path beside the target."""
@@ -522,8 +527,7 @@ class IgnoredFileWriter(Struct):
             _clean_new_folder(source, path)
         self._kept = self._kept or self.new_kept_folder()
         if self.copies and source.is_relative_to(self.layer):
-            layer_entry, source = source, self._unused_path_outside_workspace()
-            _copy_entry(layer_entry, source)
+            source = self._copy_outside_workspace(source) or source
         move_to_unused_workspace_path(source, self._kept, path)
 
 
