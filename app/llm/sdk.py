@@ -4,6 +4,7 @@ import ast
 import asyncio
 import gc
 import importlib
+import platform
 import ssl
 import sys
 import threading
@@ -144,6 +145,8 @@ def _load_into_future(future: "Future[LoadedSdk]", encrypted: bool) -> None:
 
 def _load(encrypted: bool) -> LoadedSdk:
     is_first = "openai" not in sys.modules
+    # The SDK reads it for its headers. Python would run `uname` from PATH, which may be in the workspace.
+    vars(platform.uname())["processor"] = ""
     openai = _import("openai", _CLIENT_NAMES)
     # Everything that opens connections, including modules that would be imported on the event loop.
     _import("httpcore2", _CONNECTION_NAMES)

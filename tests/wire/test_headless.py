@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from argparse import Namespace
 from pathlib import Path
@@ -45,6 +47,22 @@ def test_wrong_usage_is_reported_as_json_too(capsys: pytest.CaptureFixture[str])
         assert document["code"] == 2 and document["error"] and f"error: {document['error']}" in err
     assert main(("--json", "nothing", "proposals")) == 2
     assert not capsys.readouterr().out, "no command, so no document"
+
+
+def test_a_request_runs_no_program_of_the_workspace(server: WireServer, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("uname", "git", "sh", "lsb_release"):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\necho {name} >> {tmp_path}/ran\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    server.say("Hello.")
+    words = ("run", "Hi", "--base-url", server.base_url, "--model", "m")
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    subprocess.run([sys.executable, "-m", "app.launcher", *words], cwd=tmp_path, env=environment, check=True)
+    assert len(server.requests) == 1 and not (tmp_path / "ran").exists()
 
 
 def test_a_continued_answer_is_joined_or_an_error(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
