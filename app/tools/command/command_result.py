@@ -381,6 +381,7 @@ _TERMINAL_REFUSED = re.compile(
 )
 _FOLDER_REFUSED = os.strerror(errno.EXDEV)
 _IGNORED_WRITTEN_AT_END = "What git ignores is written at its end; Escape throws that away, too."
+_ASKED_BEFORE_IGNORED = "You are asked before it writes what git ignores."
 _IGNORED_WRITTEN_AT_ONCE = "What git ignores it writes at once, and that is not put back"
 _CANNOT_HOLD = 'your setting ignored = "hold" can\'t hold it here'
 _NOTHING_OUTSIDE = "Outside the workspace it writes nothing."
@@ -408,7 +409,7 @@ def notes_before_allowing_command(
         f"Outside the workspace it writes {writable_paths}, and nothing else." if writable_paths else _NOTHING_OUTSIDE
     )
     waiting_text = "what it changes will wait as a proposal."
-    ignored_note = "" if plan_mode else f" {_IGNORED_WRITTEN_AT_END}"
+    ignored_note = "" if plan_mode else f" {_ASKED_BEFORE_IGNORED if hold_ignored else _IGNORED_WRITTEN_AT_END}"
     no_layer = f"There is no layer over your files, since {probe.why_not}."
     match probe.mode:
         case SandboxMode.OVERLAY:

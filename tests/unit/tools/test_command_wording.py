@@ -39,6 +39,13 @@ def test_the_notes_name_how_a_command_runs_and_why(way: SandboxMode) -> None:
         assert ("the reason" in said) is (way is not SandboxMode.OVERLAY)
 
 
+@pytest.mark.parametrize("hold", [True, False])
+def test_the_notes_say_whether_ignored_files_are_held(hold: bool) -> None:
+    notes = " ".join(notes_of(SandboxCapabilities(SandboxMode.OVERLAY, landlock=6), hold=hold))
+    assert ("You are asked before it writes what git ignores." in notes) is hold
+    assert ("What git ignores is written at its end" in notes) is not hold
+
+
 @pytest.mark.parametrize("way", [way for way in SandboxMode if way is not SandboxMode.IN_PLACE])
 def test_in_plan_mode_the_notes_name_place_and_outside_writes(way: SandboxMode) -> None:
     notes = notes_of(SandboxCapabilities(way, "the reason", landlock=6), "~/.foo", planning=True)
