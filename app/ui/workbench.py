@@ -451,8 +451,9 @@ class Workbench(Screen[None]):
         self._update_review_visibility()
 
     def action_next_pane(self, step: int) -> None:
-        """Focus the next widget, or the next pane where only one is shown."""
-        if self.has_class("-narrow"):
+        """Focus the next widget, or the next pane where only one is shown; between transcript and composer first."""
+        is_within_chat = self.shown == "chat" and self.is_in_composer == (step < 0)
+        if self.has_class("-narrow") and not is_within_chat:
             self.show_pane(PANES[(PANES.index(self.shown) + step) % len(PANES)])
         elif step > 0:
             self.focus_next()

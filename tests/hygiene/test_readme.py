@@ -68,7 +68,7 @@ def test_docs_list_all_slash_commands() -> None:
 @pytest.mark.parametrize("page", [*READMES, ROOT / "docs/reviewing.md"], ids=lambda page: page.name)
 def test_documented_keys_are_bound(page: Path) -> None:
     known = {key_display_name(key.strip()) for action in ACTIONS for key in action.keys.split(",") if key.strip()}
-    known |= {"Escape", "Up", "Down", "PageUp", "PageDown", "@", "/"}
+    known |= {"Escape", "Tab", "Shift+Tab", "Up", "Down", "PageUp", "PageDown", "@", "/"}
     known |= {key_display_name(binding.key) for binding in ConflictScreen.BINDINGS if isinstance(binding, Binding)}
     (table,) = re.findall(r"\|(?: where \|)? (?:key|按键) \|.*?(?=\n\n)", page.read_text(encoding="utf-8"), re.DOTALL)
     head, _, *rows = table.splitlines()

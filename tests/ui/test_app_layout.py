@@ -62,6 +62,11 @@ async def test_the_focused_pane_is_marked_tiny_sizes_work_and_notifications_cove
                 await run.pilot.press(key)
                 assert bool(run.app.workbench.query_one(ChatColumn).size) is (key == "f2" or size[0] > 100)
         assert max(styled) < 30, "of some fifty"
+        # Tab reaches the transcript, too.
+        await run.pilot.press("shift+tab")
+        assert run.app.workbench.chat.transcript.has_focus
+        await run.pilot.press("tab")
+        assert run.app.workbench.composer.editor.has_focus
         # A terminal of hardly any size ends nothing.
         for size in ((1, 1), (2, 24), (4, 3), (80, 1)):
             await run.pilot.resize_terminal(*size)
