@@ -287,6 +287,8 @@ async def test_a_key_before_its_first_paint_does_not_answer_a_dialog() -> None:
         await pilot.press("ctrl+p")
         hand_in(app, "yes")
         await until(lambda: "Several keys" in screen_text(app), "the refusal of a word")
+        await pilot.press("down")
+        await until(lambda: "Several keys" not in screen_text(app), "the picture without it")
         await pilot.press("n")
         await until(lambda: len(answers) == 3, "the answer")
         assert answers[2] is False

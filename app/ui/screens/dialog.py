@@ -136,6 +136,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     def __init__(self, *, classes: str | None = None) -> None:
         super().__init__(classes=classes)
         self._on_screen_clock = OnScreenSinceTracker()
+        self._status = ""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as frame:
@@ -162,6 +163,10 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
     def show_status(self, text: str) -> None:
         """Show a short text at the bottom right of the frame, such as a count or progress."""
+        self._status = text
+        self._draw_status(text)
+
+    def _draw_status(self, text: str) -> None:
         status = escape_unsafe(text, keep="")
         self.query_one("#dialog").border_subtitle = Content(f" {status} ") if status else Content("")
 
@@ -171,7 +176,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
     def on_key(self, event: events.Key) -> None:
         """Stop a key that was pressed before the dialog was on the screen, and a letter that was read together with
-        others, unless a text field has the focus.
+        others, unless a text field has the focus; say so until the next key.
 
         Letters that arrive in one read are pasted or typed-ahead text, and must not answer a dialog.
         """
@@ -183,9 +188,11 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         if is_text or not self._on_screen_clock.was_on_screen_at(event.time):
             event.stop()
             event.prevent_default()
-            self.show_status(
+            self._draw_status(
                 KEY_BURST_MESSAGE if is_text else "A key came before this was on the screen. Press it again."
             )
+        else:
+            self._draw_status(self._status)
 
     def on_click(self, event: events.Click) -> None:
         """Close the dialog on a click outside the frame."""
