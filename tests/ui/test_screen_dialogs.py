@@ -350,6 +350,12 @@ async def test_sessions_are_filtered_and_deleted_except_the_open_one(tmp_path: P
             await run.say(question)
         await run.command("sessions", "SessionPickerScreen")
         await run.see("about the moon", "about the sea")
+        # A change keeps the cursor on the session.
+        await run.pilot.press("down", "ctrl+t")
+        await run.until(lambda: run.runtime.sessions.all()[1].pinned)
+        await run.see("pinned")
+        await run.pilot.press("ctrl+t")
+        await run.until(lambda: not any(one.pinned for one in run.runtime.sessions.all()), "unpinned")
         await run.write("moon")
         await run.see("An answer about the moon.")
         assert "about the sea" not in run.text.split("Sessions")[1].split("type to search")[0]

@@ -130,9 +130,9 @@ class SearchList(Vertical):
         return self._field.value.strip()
 
     def set_choices(self, choices: Sequence[ListChoice], current: str = "", *, problem: str = "") -> None:
-        """Set the choices, or the reason why there are none; keep the cursor, or move it to `current`."""
+        """Set the choices, or the reason why there are none; keep the cursor, or else move it to `current`."""
         self._problem = escape_unsafe(problem)
-        wanted = current or (self.highlighted.key if self.highlighted else "")
+        wanted = self.highlighted.key if self.highlighted else current
         self._all_choices = list(choices)
         self._filter_choices(wanted)
 
