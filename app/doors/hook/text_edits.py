@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.doors.hook.call_errors import EditNotStaged, not_exactly_once_error, require_string_argument
@@ -314,12 +315,12 @@ _LINE_NORMALISATIONS: tuple[Callable[[str], str], ...] = (
 
 
 class CodexHunk(NamedTuple):
-    """A hunk of `apply_patch`: the old lines and the new lines."""
+    """A hunk of `apply_patch`."""
 
     context: str
     """A line above the hunk; empty for none."""
-    old: list[str]
-    new: list[str]
+    lines: list[tuple[str, str]]
+    """Each line with its sign before it: a space, `-` or `+`."""
     at_end: bool
 
 
@@ -370,7 +371,7 @@ def _update_file(files: "InMemoryFilesOfOneCall", path: str, lines: Sequence[str
         at += 1
     chunks: list[CodexHunk] = []
     while at < len(lines):
-        if not lines[at].strip():
+        if chunks and not lines[at].strip():
             at += 1
         elif lines[at].startswith("***"):
             break
@@ -388,31 +389,19 @@ def _update_file(files: "InMemoryFilesOfOneCall", path: str, lines: Sequence[str
 
 def _parse_chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[CodexHunk, int]:
     context = ""
-    if lines[at] == "@@" or lines[at].startswith("@@ "):
-        context = lines[at][3:]
+    if (head := lines[at].rstrip()) == "@@" or head.startswith("@@ "):
+        context = head[3:]
         at += 1
     elif not first:
         raise EditNotStaged(f"The patch was not staged: a line with @@ was expected, not {lines[at]!r}.")
-    old: list[str] = []
-    new: list[str] = []
-    start = at
-    while at < len(lines):
-        line = lines[at]
-        if line == _END_OF_FILE_LINE:
-            if at == start:
-                break
-            return CodexHunk(context, old, new, at_end=True), at + 1
-        sign, rest = line[:1], line[1:]
-        if sign in ("", " ", "-"):
-            old.append(rest)
-        if sign in ("", " ", "+"):
-            new.append(rest)
-        if sign not in ("", " ", "-", "+"):
-            break
+    hunk: list[tuple[str, str]] = []
+    while at < len(lines) and lines[at][:1] in ("", " ", "-", "+"):
+        hunk.append((lines[at][:1] or " ", lines[at][1:]))
         at += 1
-    if at == start:
+    if not hunk:
         raise EditNotStaged("The patch was not staged: a place in it has no lines, or one without a space, + or -.")
-    return CodexHunk(context, old, new, at_end=False), at
+    at_end = lines[at : at + 1] == [_END_OF_FILE_LINE]
+    return CodexHunk(context, hunk, at_end), at + at_end
 
 
 def _apply_chunks(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
@@ -426,14 +415,19 @@ def _apply_chunks(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
     if last:
         # All updates of this agent end the last line.
         endings[-1] = new_ending
-    for start, count, put in sorted(_find_places(path, lines, chunks), key=lambda place: place[0], reverse=True):
+    # From the last place to the first, also of places at the same line.
+    places = reversed(_find_places(path, lines, chunks))
+    for start, count, put in sorted(places, key=lambda place: place[0], reverse=True):
         lines[start : start + count] = put
         endings[start : start + count] = [new_ending] * len(put)
     return "".join(map("".join, zip(lines, endings, strict=True)))
 
 
 def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -> list[tuple[int, int, list[str]]]:
-    """Return for each chunk its first line, the number of removed lines, and the new lines. Raises EditNotStaged."""
+    """Return for each change its first line, the number of removed lines, and the new lines. Raises EditNotStaged.
+
+    Unchanged lines are in no change: the file's may differ from the patch's in white space.
+    """
     places: list[tuple[int, int, list[str]]] = []
     at = 0
     for chunk in chunks:
@@ -442,23 +436,36 @@ def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -
             if found is None:
                 raise EditNotStaged(f"The patch was not staged: {path} has no line {chunk.context!r} there.")
             at = found + 1
-        if not chunk.old:
-            places.append((len(lines) - (1 if lines and lines[-1] == "" else 0), 0, chunk.new))
-            continue
-        old, new = chunk.old, chunk.new
-        found = _find_lines(lines, old, at, at_end=chunk.at_end)
-        if found is None and old[-1] == "":
-            # The last old line may be empty, for the end of the file.
-            old, new = old[:-1], new[:-1] if new and new[-1] == "" else new
-            found = _find_lines(lines, old, at, at_end=chunk.at_end)
-        if found is None:
-            quoted = "\n".join(chunk.old)
-            raise EditNotStaged(
-                f"The patch was not staged: {path}, as it is on disk, does not have these lines:\n{quoted}"
-            )
-        places.append((found, len(old), new))
-        at = found + len(old)
+        hunk, found = chunk.lines, len(lines)
+        if old := [text for sign, text in hunk if sign != "+"]:
+            place = _find_lines(lines, old, at, at_end=chunk.at_end)
+            if place is None and old[-1] == "":
+                # The last line may stand for the end of the file.
+                hunk = _without_last_line(hunk, "-")
+                if [text for sign, text in hunk if sign != "-"][-1:] == [""]:
+                    hunk = _without_last_line(hunk, "+")
+                place = _find_lines(lines, old[:-1], at, at_end=chunk.at_end)
+            if place is None:
+                quoted = "\n".join(old)
+                raise EditNotStaged(
+                    f"The patch was not staged: {path}, as it is on disk, does not have these lines:\n{quoted}"
+                )
+            found = place
+        for is_unchanged, lines_of_run in groupby(hunk, key=lambda line: line[0] == " "):
+            run = [*lines_of_run]
+            removed = sum(sign != "+" for sign, _ in run)
+            if not is_unchanged:
+                places.append((found, removed, [text for sign, text in run if sign == "+"]))
+            found += removed
+        at = found if old else at
     return places
+
+
+def _without_last_line(hunk: Sequence[tuple[str, str]], side: str) -> list[tuple[str, str]]:
+    """Return a hunk without its last old (`-`) or new line (`+`); an unchanged line stays on the other side."""
+    at = max(at for at, (sign, _) in enumerate(hunk) if sign in (" ", side))
+    other_side = [("+" if side == "-" else "-", hunk[at][1])] if hunk[at][0] == " " else []
+    return [*hunk[:at], *other_side, *hunk[at + 1 :]]
 
 
 def _find_lines(lines: Sequence[str], wanted: Sequence[str], start: int, *, at_end: bool) -> int | None:
@@ -469,7 +476,7 @@ def _find_lines(lines: Sequence[str], wanted: Sequence[str], start: int, *, at_e
     for looked_at in _LINE_NORMALISATIONS:
         sought = [looked_at(line) for line in wanted]
         compared = [looked_at(line) for line in lines]
-        for at in range(last if at_end else start, last + 1):
+        for at in range(max(start, last) if at_end else start, last + 1):
             if compared[at : at + len(sought)] == sought:
                 return at
     return None

@@ -72,6 +72,12 @@ def updating(*lines: str, path: str = "f") -> dict[str, Any]:
         ("apply_patch", updating("@@", '-say "no" - yes', "+2"), "say “no” – yes\n", "2\n"),
         ("apply_patch", updating("@@", "-  one", "+1", " two"), "one\ntwo\n", "1\ntwo\n"),
         ("apply_patch", updating("-one", "+1"), "one\n", "1\n"),
+        ("apply_patch", updating("@@", " one", "-two", "+2"), " one \ntwo\n", " one \n2\n"),
+        ("apply_patch", updating("@@", " one", "-two", "+2"), "x\r\none\ntwo\n", "x\r\none\n2\r\n"),
+        ("apply_patch", updating("@@", "+x", "@@", "+y"), "one\n", "one\nx\ny\n"),
+        ("apply_patch", updating("@@", "+x"), "one\n\n", "one\n\nx\n"),
+        ("apply_patch", updating("@@ one ", "-x", "+y"), "one\nx\none \nx\n", "one\ny\none \nx\n"),
+        ("apply_patch", updating("", "+x"), "one\n", "\nx\none\n"),
     ],
 )
 def test_the_bytes(files: Make, tool: str, arguments: dict[str, Any], before: str | None, after: str) -> None:
@@ -94,6 +100,7 @@ def test_the_bytes(files: Make, tool: str, arguments: dict[str, Any], before: st
         ("NotebookEdit", {"notebook_path": "f", "cell_id": "a", "new_source": ""}, "no notebook"),
         ("apply_patch", updating("@@", "-nine", "+9"), "does not have these lines"),
         ("apply_patch", updating("@@ nowhere", "-one", "+9"), "has no line"),
+        ("apply_patch", updating("@@ two", "-two", "+2", "*** End of File"), "does not have these lines"),
         ("apply_patch", updating(), "changes nothing"),
         ("apply_patch", updating("@@", "one"), "a place in it"),
         ("apply_patch", updating("@@", "*** End of File"), "a place in it"),
