@@ -1,32 +1,25 @@
 """Separate reasoning and unparsed tool calls from streamed text, wherever the deltas split it."""
 
-import re
+import codecs
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 _OPENING_TAGS = ("<think>", "<thinking>")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class SurrogateJoiner(Struct):
+class SurrogateJoiner:
     """Joins characters that a server split into two surrogates; a lone surrogate becomes U+FFFD."""
 
-    _held_back: str = ""
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
 
     def feed(self, text: str) -> str:
         """Return the text; hold back a first half of a surrogate pair at its end."""
-        text, self._held_back = self._held_back + text, ""
-        if "\ud800" <= text[-1:] <= "\udbff":
-            text, self._held_back = text[:-1], text[-1]
-        if _SURROGATE.search(text):
-            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return text
+        return self._decoder.decode(text.encode("utf-16-le", "surrogatepass"))
 
     def finish(self) -> str:
         """Return the held-back rest: at most one replacement character."""
-        left = "\ufffd" if self._held_back else ""
-        self._held_back = ""
-        return left
+        return self._decoder.decode(b"", final=True)
 
 
 class ThinkSplitter(Struct):
@@ -96,19 +89,17 @@ class CallMarkupCutter(Struct):
     Only for closing requests, where no call is allowed; in other responses the text may be about these markers.
     """
 
-    hidden: list[str] = field(default_factory=list)
+    _has_marker: bool = False
     _held_back: str = ""
 
     def feed(self, text: str) -> str:
         """Return the text before any marker; a possible start of a marker is held back."""
-        if self.hidden:
-            self.hidden.append(text)
+        if self._has_marker:
             return ""
         text = self._held_back + text
         found = min((at for mark in _CALL_MARKERS if (at := text.find(mark)) >= 0), default=-1)
         if found >= 0:
-            self._held_back = ""
-            self.hidden.append(text[found:])
+            self._has_marker, self._held_back = True, ""
             return text[:found]
         keep = max(_overlap(text, mark) for mark in _CALL_MARKERS)
         self._held_back = text[len(text) - keep :]
