@@ -385,6 +385,19 @@ async def test_each_call_of_an_odd_stream_gets_its_arguments(server: WireServer,
     assert (completed.finish_reason, completed.truncated) == ("tool_calls", False)
 
 
+async def test_two_messages_of_one_response_are_two_paragraphs(server: WireServer) -> None:
+    second = [{**TEXT_DELTA, "output_index": 2, "delta": piece} for piece in ("By", "e.")]
+    whole = {"type": "response.output_item.done", "output_index": 0, "item": SPOKEN}
+    server.script(
+        [
+            stream(*map(named, [TEXT_DELTA, whole, *second, ending()])),
+            document({"object": "response", "status": "completed", "output": [SPOKEN, SPOKEN]}),
+        ]
+    )
+    assert (await Talk(server, "responses").ask()).text == "Hi.\n\nBye."
+    assert (await Talk(server, "responses").ask()).text == "Hi.\n\nHi."
+
+
 @each_vendor
 @pytest.mark.parametrize("pieces", [1, 4, 1000])
 async def test_a_stream_may_be_split_at_any_place(server: WireServer, vendor: Vendor, pieces: int) -> None:

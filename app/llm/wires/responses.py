@@ -78,15 +78,16 @@ class ResponsesApiToChatDecoder:
             return {}
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
-                return self._make_text_chunk(place, piece)
+                return make_chat_chunk(self._make_text_delta(place, piece))
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 return make_chat_chunk({"reasoning_content": piece})
         return {}
 
-    def _make_text_chunk(self, place: Any, text: str) -> dict[str, Any]:
+    def _make_text_delta(self, place: Any, text: str) -> dict[str, Any]:
+        is_next_message = bool(self._text_places) and place not in self._text_places
         self._text_places.add(place)
         self._opaque.note_text()
-        return make_chat_chunk({"content": text})
+        return {"content": f"\n\n{text}" if is_next_message else text}
 
     def _open_call(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         call = _OpenedCall(len(self._calls), place, str(item.get("call_id") or ""), str(item.get("id") or ""))
@@ -145,8 +146,7 @@ class ResponsesApiToChatDecoder:
             parts = map(mapping_or_empty, list_or_empty(item.get("content")))
             text = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
             if text:
-                self._make_text_chunk(place, text)
-                delta = {"content": text}
+                delta = self._make_text_delta(place, text)
         if item.get("phase"):
             delta |= self._opaque.make_delta({"type": "message", "phase": item["phase"]}, self._opaque.position)
         return delta
