@@ -1,6 +1,6 @@
 """Separate reasoning and unparsed tool calls from streamed text, wherever the deltas split it."""
 
-import codecs
+from encodings import utf_16_le
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ class SurrogateJoiner:
     """Joins characters that a server split into two surrogates; a lone surrogate becomes U+FFFD."""
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
+        self._decoder = utf_16_le.IncrementalDecoder("replace")
 
     def feed(self, text: str) -> str:
         """Return the text; hold back a first half of a surrogate pair at its end."""
