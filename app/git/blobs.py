@@ -127,7 +127,7 @@ def _read_blob_sizes(borrowed: ObjectBorrowingRepository, blobs: set[str]) -> Ma
     sizes: dict[str, int] = {}
     for blob, words in zip(names, output.decode().splitlines(), strict=True):
         if not words.isdecimal():
-            raise GitFailed(f"The repository lacks the object {blob[:12]}; fetch it first: `git fetch`.")
+            raise GitFailed(f"The object {blob[:12]} is missing here: `git fetch --refetch --no-filter`.")
         sizes[blob] = int(words)
     return sizes
 

@@ -207,7 +207,7 @@ class ObjectBorrowingRepository:
             end = output.index(b"\n", position)
             _, _, size = output[position:end].decode("ascii", "replace").rpartition(" ")
             if not size.isdecimal():
-                raise GitFailed(f"The repository lacks the object {name[:12]}; fetch it first: `git fetch`.")
+                raise GitFailed(f"The object {name[:12]} is missing here: `git fetch --refetch --no-filter`.")
             position = end + 1 + int(size) + 1
             contents[name] = output[end + 1 : position - 1]
         return contents

@@ -259,11 +259,19 @@ def test_a_shallow_and_a_linked_worktree_are_repositories_too(opened: Open, root
         assert push_proposal(runtime, proposal.id, "origin", name, force=False).commit
 
 
-def test_an_object_that_the_repository_lacks_is_named(opened: Open, root: Path) -> None:
-    blob = git(root, "rev-parse", "HEAD:a.txt").decode().strip()
-    (root / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(GitFailed, match=f"lacks the object {blob[:12]}; fetch it first"):
-        stage_commits_or_pull_request(opened(root), ["HEAD"])
+def test_an_object_that_a_partial_clone_lacks_is_named(opened: Open, root: Path, bare: Path) -> None:
+    (root / "a.txt").write_text("changed\n")
+    commit(root)
+    git(root, "push", "--quiet", "origin", "main")
+    git(bare, "config", "uploadpack.allowFilter", "true")
+    subprocess.check_call(
+        ["git", "clone", "--quiet", "--filter=blob:none", f"file://{bare}", bare.parent / "partial"]
+    )
+    with pytest.raises(GitFailed, match=r"is missing here: `git fetch --refetch --no-filter`\.$"):
+        stage_commits_or_pull_request(opened(bare.parent / "partial"), ["HEAD"])
+    git(bare.parent / "partial", "fetch", "--quiet", "--refetch", "--no-filter")
+    with pytest.raises(NothingToStage):
+        stage_commits_or_pull_request(opened(bare.parent / "partial"), ["HEAD"])
 
 
 def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
