@@ -56,9 +56,9 @@ def print_completion(arguments: argparse.Namespace) -> ExitCode:
     parser = make_command_parser()
     add_app_options(parser)
     for action in _actions(parser):
-        if action.dest == "workspace":
+        if action.metavar == "FOLDER":
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-        elif action.dest == "file":
+        elif action.metavar in ("FILE", "PATH"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     print_text(shtab.complete(parser, shell=arguments.shell) + "\n")
     return ExitCode.DONE

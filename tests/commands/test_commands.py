@@ -430,9 +430,14 @@ def test_completion_offers_commands_and_options_but_no_internal_ones(signoff: Ru
         assert "until-stdin-closes" not in text
     (tmp_path / "signoff.bash").write_text(scripts["bash"])
     ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shtab_signoff; echo "${COMPREPLY[@]}"'
-    for words, expected in (("--the", "--theme"), ("appr", "approve"), ("approve --hu", "--hunks")):
+    for words, expected in (
+        ("--the", "--theme"),
+        ("appr", "approve"),
+        ("approve --hu", "--hunks"),
+        ("run x --image sig", "signoff.bash"),
+    ):
         command = ["bash", "-c", ask, "bash", str(tmp_path / "signoff.bash"), "signoff", *words.split()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.stdout.split() == [expected], done.stderr
 
 
