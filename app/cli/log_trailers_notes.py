@@ -182,9 +182,8 @@ def _print_verification(
     if verified.broken:
         print_line(f"{format_count(len(verified.entries), 'other decision')} in the record can be trusted.")
     elif differences:
-        print_line(
-            f"The record of {count} is whole; {format_count(len(differences), 'thing')} kept beside it differs."
-        )
+        places = format_count(len(differences), "place")
+        print_line(f"The record of {count} is whole; what is kept beside it differs in {places}.")
     elif verified.entries or verified.events:
         earlier = sum(event.earlier and event.decision != "edited" for event in verified.events)
         more = f", and {earlier} of an earlier version" if earlier else ""
