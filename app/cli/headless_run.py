@@ -71,7 +71,7 @@ from app.runtime.model_connection import (
 )
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.shutdown import force_exit_soon
-from app.runtime.unfinished_work import recover_interrupted_work_and_notify
+from app.runtime.unfinished_work import recover_interrupted_work_and_notify, wait_for_unrecorded_decisions
 from app.sandbox.confinement import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
@@ -124,6 +124,7 @@ async def _open_and_run_turn(prompt: str, arguments: argparse.Namespace) -> int:
         runtime.hook_dispatcher.notify = print_error
         try:
             recover_interrupted_work_and_notify(runtime, print_error)
+            wait_for_unrecorded_decisions(runtime, print_error)
             runtime.check_unread_limit()
             with open_debug_file(arguments.debug) as runtime.trace_file:
                 return await _run_turn(runtime, prompt, arguments)

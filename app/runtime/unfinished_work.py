@@ -1,5 +1,6 @@
 """Completes work that other processes left: interrupted writes, unrecorded decisions, captured edits of agents."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from app.agent.decision_service import changed_proposal_events_by_session, decision_event, session_id_of_proposal
@@ -53,6 +54,18 @@ def recover_interrupted_work_and_notify(runtime: OpenWorkspace, notify: Callable
     runtime.service.notify = notify
     for line in recover_interrupted_work(runtime):
         notify(line)
+
+
+def wait_for_unrecorded_decisions(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
+    """Wait until other processes have recorded their decisions; record those of a process that does not.
+
+    A request that is sent before lacks their feedback.
+    """
+    end = time.monotonic() + 2 * PATIENCE
+    while runtime.proposals.unrecorded_decisions() and time.monotonic() < end:
+        time.sleep(0.1)
+        for line in record_unrecorded_decisions(runtime):
+            notify(line)
 
 
 def was_turn_interrupted(log: Sequence[Event]) -> bool:

@@ -83,6 +83,18 @@ def test_a_continued_answer_is_joined_or_an_error(server: WireServer, capsys: py
     assert (document["text"], document["error"]) == ("Three files.", None)
 
 
+def test_feedback_of_a_denial_that_was_killed_is_in_the_next_request(server: WireServer, tmp_path: Path) -> None:
+    words = ("--base-url", server.base_url, "--model", "m", "--quiet")
+    server.script([Turn("Editing.", (Call(*edit()),)), Turn("Waiting."), Turn("I see.")])
+    assert main(["run", "Hi", *words]) == 0
+    with contextlib.closing(open_workspace(tmp_path)) as runtime:
+        runtime.service.deny("P1", None, "Not so.")
+        with runtime.database.transaction() as connection:
+            connection.execute("UPDATE unrecorded SET time = time - 8")
+    assert main(["run", "Go on.", "--continue", *words]) == 0
+    assert of_role(server.last, "user") == ["Hi", "Not so.\n\nGo on."]
+
+
 def test_a_decision_of_another_process_during_the_run_is_shown(
     server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
