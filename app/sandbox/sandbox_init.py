@@ -42,6 +42,7 @@ _NEW_NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x08000000
 """User, mount, PID and IPC."""
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
 """System calls; numbers from 424 on are the same on all architectures."""
+_KEYCTL, _JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
 _READ_ONLY, _ALL_BELOW = 1, 0x8000
 _STAND_STILL, _GO_ON = signal.SIGRTMIN, signal.SIGRTMIN + 1
 _AWAITED = {signal.SIGUSR1, signal.SIGUSR2, _STAND_STILL, _GO_ON, signal.SIGCHLD}
@@ -485,6 +486,9 @@ def _exec_command(program: list[str], alive: int, watcher: "socket | None" = Non
         if _most:
             _set_limits(_most[1])
         _renounce(keep=_OF_FILES)
+        if keyctl := _KEYCTL.get(os.uname().machine):
+            # Leave the user's session keyring. The result is ignored: the kernel may have no keys.
+            _LIBC.syscall(ctypes.c_long(keyctl), _JOIN_SESSION_KEYRING, None)
         if _landlock_versions:
             _restrict(_landlock_versions[0])
         elif _scoped:

@@ -1,5 +1,6 @@
 """Commands on a layer and in place: which way is chosen, what holds of both, and what a crash leaves."""
 
+import ctypes
 import os
 import stat
 import subprocess
@@ -237,6 +238,19 @@ async def test_nothing_that_git_ignores_replaces_what_it_does_not_ignore(root: P
         assert {each.path for each in found.touched if each.is_deleted} == {"build", "sub/build", "file/a"}
         await run.write_back(found.ignored_paths)
     assert {(root / name).read_text() for name in ("build", "sub/build", "file/a")} == {"mine"}
+
+
+@pytest.mark.parametrize("way", list(SandboxMode))
+async def test_a_command_neither_reads_nor_clears_the_users_keys(root: Path, way: SandboxMode) -> None:
+    numbers = {"x86_64": (248, 250), "aarch64": (217, 219)}.get(os.uname().machine)
+    libc, session = ctypes.CDLL(None), ctypes.c_int(-3)
+    if numbers is None or libc.syscall(numbers[0], b"user", b"signoff", b"key", ctypes.c_size_t(3), session) < 0:
+        pytest.skip("the kernel keeps no keys here")
+    search = (numbers[1], 10, -3, b"user", b"signoff", 0)
+    call = f"import ctypes; call = ctypes.CDLL(None).syscall; print(call(*{search}), call({numbers[1]}, 7, -3))"
+    async with (await sandbox_of(root, way)).open_run({}) as run:
+        assert await printed(run, f'python3 -c "{call}"') == "-1 0\n"
+    assert libc.syscall(*search[:2], session, *search[3:]) > 0
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
