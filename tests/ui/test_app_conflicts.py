@@ -6,7 +6,7 @@ import pytest
 
 from app.proposals.values.models import ProposalState
 from app.ui.terminal.external_editor import ExternalEditor
-from tests.ui.running_app import Running, running, stage
+from tests.ui.running_app import Running, running, stage, staged
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
@@ -174,6 +174,20 @@ async def test_an_edit_keeps_concurrent_changes_or_resolves_conflicts(tmp_path: 
         await run.review("y")
         await run.until(lambda: "end" in run.file, "the edit on disk")
         assert run.file == later.replace("greet 2", "hail 2") + "end"
+
+
+async def test_the_message_about_an_edit_goes_once_the_proposal_is_decided_elsewhere(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with staged(tmp_path, server) as run:
+        await run.review()
+        await run.screen("EditProposedFileScreen", "e")
+        await run.write("x")
+        await run.screen("Workbench", "ctrl+s")
+        await run.see("greet.py in P1 is yours now; nothing is written before y.")
+        await run.app.require_session().deny("P1")
+        await run.see("Nothing waits for you.")
+        assert "is yours now" not in run.text
 
 
 async def test_several_files_are_resolved_one_after_the_other_and_a_deleted_one_as_a_whole(

@@ -374,7 +374,7 @@ class ReviewActions:
         async def save(text: str) -> None:
             decisions = self._session.host.decisions
             try:
-                await decisions.edit_proposal(name, event.path, text, revision)
+                edited = await decisions.edit_proposal(name, event.path, text, revision)
             except (StaleProposal, ChangedSinceShown):
                 # Show a conflict that cannot be merged while the user's text is still on the screen.
                 unsaved_text = UnsavedEdit(text, diff_side_text(diff, "old"))
@@ -382,9 +382,9 @@ class ReviewActions:
                 if conflict.regions:
                     unsaved.append(unsaved_text)
                     return
-                await decisions.resolve_conflict(name, event.path, conflict.text_with_choices(), conflict.disk)
-            key = self._review.key_of_action("approve")
-            self._review.show_outcome(f"{event.path} in {name} is yours now; nothing is written before {key}.")
+                merged = conflict.text_with_choices()
+                edited = await decisions.resolve_conflict(name, event.path, merged, conflict.disk)
+            self._show_edited(edited, f"{event.path} in {name} is yours now")
 
         text = diff_side_text(diff, "new")
         await self._app_context.push_screen(
@@ -427,8 +427,11 @@ class ReviewActions:
             if proposal.state is not ProposalState.STALE:
                 break
             path, unsaved = "", None
-        key = self._review.key_of_action("approve")
-        self._review.show_outcome(f"The conflicts of {name} are resolved; nothing is written before {key}.")
+        self._show_edited(proposal, f"The conflicts of {name} are resolved")
+
+    def _show_edited(self, proposal: "Proposal", fact: str) -> None:
+        text = f"{fact}; nothing is written before {self._review.key_of_action('approve')}."
+        self._review.show_outcome(text, decided=proposal)
 
     async def reproduce(self, proposal_id: str) -> None:
         """Run the command of a proposal again and show the result; with an empty id, only show that none runs."""
