@@ -31,6 +31,7 @@ from app.review.unfinished_review import FeedbackWithComments, UnfinishedReview
 from app.review.verdicts import (
     COMPARES_VERSIONS_MESSAGE,
     can_ask_model_to_redo_stale_proposal,
+    describe_proposal_state_in_review,
     judge_approval,
     judge_approve_all,
     judge_denial,
@@ -841,12 +842,15 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         actions = (
             item for item in actions_of_scopes("review") if not names.isdisjoint(effective_keys(item, self.keymap))
         )
-        action = next((item.handler for item in actions if item.handler in NO_SUBJECT_NOTICES), "")
+        action = next((item.handler for item in actions if item.handler in REVIEW_ACTION_NAMES), "")
         if action == "undo" and self.state.recent:
             next_key = self.key_of_action("next_proposal")
             self.show_notice(f"To undo what was decided earlier or elsewhere, show it first: {next_key} leads there.")
-        elif action:
+        elif action in NO_SUBJECT_NOTICES:
             self.show_notice(NO_SUBJECT_NOTICES[action])
+        elif action and (proposal := self.state.proposal) is not None:
+            state = describe_proposal_state_in_review(proposal)
+            self.show_notice(f"{proposal.id} is {state}: {self.key_of_action(action)} does nothing for it.")
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self._pressed_chip_action = event.style.meta.get(ACTION_META_KEY)
