@@ -142,7 +142,7 @@ def describe_undo(result: DecisionResult) -> DecisionAndUndoText:
     if result.denial and hunks:
         return DecisionAndUndoText(f"Waiting again: {hunks} of {name}.")
     if result.denial:
-        return DecisionAndUndoText(f"{name} waits again. What you said stays said.", "denies it again")
+        return DecisionAndUndoText(f"{name} waits again.", "denies it again")
     return DecisionAndUndoText(f"{name} undone: {_describe_paths(result)}.", "applies it again")
 
 

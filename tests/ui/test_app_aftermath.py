@@ -234,6 +234,7 @@ async def test_a_denial_can_be_reopened_and_feedback_with_an_approval_reaches_th
             await run.review(key)
             await run.until(lambda state=state: run.proposals[0].state is state, state)  # type: ignore[misc]
             await run.painted()
+        await run.see("P1 waits again. U denies it again.")
         # What was written goes with an approval, at once.
         await run.review()
         await run.write_feedback("Now test it", "f4")
