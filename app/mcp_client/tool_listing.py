@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from app.mcp_client.json_rpc import Message
+from app.mcp_client.json_rpc import METHOD_NOT_FOUND, Message
 from app.mcp_client.mcp_connection import ConnectionLost, McpConnection, McpServerError, McpServerTimeout
 from app.text.safe_text import strip_unsafe
 from app.tools.command.command_result import PlainTextDecoder
@@ -321,7 +321,13 @@ class ToolListFetcher:
         last_page: list[object] = []
         for _ in range(_MAX_PAGES):
             params: Message = {} if cursor is None else {"cursor": cursor}
-            page = await connection.request("tools/list", params, self._seconds)
+            try:
+                page = await connection.request("tools/list", params, self._seconds)
+            except McpServerError as error:
+                if error.code != METHOD_NOT_FOUND:
+                    raise
+                # It offers only prompts or resources.
+                page = {}
             tools = page.get("tools")
             tools = tools if isinstance(tools, list) else []
             if tools and tools == last_page:

@@ -353,6 +353,14 @@ async def _no_tools(request: ReceivedRequest, writer: asyncio.StreamWriter) -> N
     writer.write(result(request, {"tools": []}))
 
 
+async def test_server_with_prompts_only_is_no_failure(wire: WireServer, tmp_path: Path) -> None:
+    async with scripted_server() as played:
+        played.overrides["tools/list"] = _answer_call(error={"code": -32601, "message": "Method not found"})
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.until(lambda: on.server("far").state is not McpServerState.STARTING)
+            assert (on.server("far").state, on.server("far").tools) == (McpServerState.READY, ())
+
+
 async def test_server_that_cannot_be_greeted_has_one_error_line(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
