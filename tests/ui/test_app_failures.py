@@ -89,6 +89,8 @@ async def test_local_models_are_offered(tmp_path: Path, server: WireServer, monk
         await run.screen("ModelSetupScreen")
         await run.see("2 models on this machine")
         assert run.app.screen.query_one(OptionList).highlighted == 1, "the one of the last time"
+        await run.pilot.press("ctrl+p")
+        await run.see("Escape closes this first.")
 
 
 async def test_a_crash_report_after_a_render_error_has_no_data(

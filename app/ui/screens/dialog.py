@@ -1,7 +1,7 @@
 """Base classes of the dialogs: a frame with a title, and keys at the bottom."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -14,6 +14,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
+from app.keys.actions import actions_of_scopes
+from app.keys.keymap import effective_keys
 from app.text.safe_text import escape_unsafe
 from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenSinceTracker
 from widgets.common.key_hints import KeyHint, WrappedKeyHints
@@ -192,7 +194,13 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
                 KEY_BURST_MESSAGE if is_text else "A key came before this was on the screen. Press it again."
             )
         else:
-            self._draw_status(self._status)
+            self._draw_status("Escape closes this first." if self._is_key_of_app(event.key) else self._status)
+
+    def _is_key_of_app(self, key: str) -> bool:
+        """Return whether a key works everywhere but in a dialog."""
+        keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
+        keys = (name for action in actions_of_scopes("app") for name in effective_keys(action, keymap))
+        return key not in self.active_bindings and key in keys
 
     def on_click(self, event: events.Click) -> None:
         """Close the dialog on a click outside the frame."""
