@@ -373,7 +373,9 @@ def setting_origin(
         from_workspace: Keys of the workspace's file that are in force.
     """
     if flags.get(key) is not None:
-        return f"--{key.replace('_', '-')}"
+        # No option sets the key of an endpoint; that of the demo model comes with its address and name.
+        is_demo = "api_key" in flags and key in ("api_key", "base_url", "model")
+        return "--demo" if is_demo else f"--{key.removeprefix('reasoning_').replace('_', '-')}"
     if names := [name for name, setting in ENVIRONMENT.items() if setting == key and environment.get(name)]:
         return f"${names[-1]}"
     if key in from_workspace:

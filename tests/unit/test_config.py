@@ -270,6 +270,9 @@ def test_origin_of_a_setting_is_named(user: Path) -> None:
     assert said(from_workspace=workspace, flags=flags, environment=environment) == "--model"
     assert said(from_workspace=workspace, flags={"model": None}, environment=environment) == "$SIGNOFF_MODEL"
     assert said(from_workspace=workspace, flags={}, environment={"SIGNOFF_MODEL": ""}) == ".signoff.toml"
+    flags = {"api_key": "demo", "base_url": "http://localhost", "reasoning_effort": "low", "theme": "nord"}
+    origins = [setting_origin(key, user_file=user, from_workspace=(), flags=flags, environment={}) for key in flags]
+    assert origins == ["--demo", "--demo", "--effort", "--theme"]
     for text, origin in (("", ""), ('model = "c"\n', "config.toml"), ("model = ", "")):
         user.write_text(text)
         assert said(from_workspace=(), flags={}, environment={}) == origin
