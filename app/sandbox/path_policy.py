@@ -151,7 +151,8 @@ _HOOKS_OR_INCLUDED_FILE = re.compile(
 _SETTINGS_THAT_RUN_PROGRAMS = (
     *(".claude/settings.json", ".claude/settings.local.json", ".mcp.json", ".codex", ".gemini/settings.json"),
     *(".qwen/settings.json", ".factory/hooks.json", ".factory/settings.json", ".github/hooks", ".opencode/plugin"),
-    *(".opencode/plugins", "opencode.json", ".signoff.toml", ".vscode/settings.json", ".vscode/tasks.json"),
+    *(".opencode/plugins", "opencode.json", "opencode.jsonc", ".signoff.toml", ".cursor/hooks.json"),
+    *(".cursor/mcp.json", ".vscode/settings.json", ".vscode/tasks.json", ".zed/settings.json", ".zed/tasks.json"),
     *(".envrc", ".exrc", ".nvim.lua", ".nvimrc"),
 )
 """Paths at the top of a workspace in which agents, editors and shells find hooks and programs to run."""

@@ -68,7 +68,7 @@ async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path,
     for folder in (root, root / "sub"):
         folder.mkdir(exist_ok=True)
         subprocess.run(["git", "init", "--quiet", folder], check=True)
-    (root / ".gitignore").write_text("*.cfg\n.husky/_\nbuild\n.claude\n")
+    (root / ".gitignore").write_text("*.cfg\n.husky/_\nbuild\n.claude\n.cursor\n")
     (root / "large").mkdir()
     (root / "large/.gitignore").write_text(f"*\n{'#' * (1 << 20)}\n!*\n")
     (root / "sub/.gitignore").write_text("*.o\n")
@@ -78,15 +78,19 @@ async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path,
         config.write("[core]\n\thooksPath = .husky/_ ; husky's\n[include] path = ../build/git.cfg\n")
     sandbox = await sandbox_of(root, way)
     async with sandbox.open_run({}) as run:
-        command = "mkdir -p build .husky/_ sub/build .claude; echo x | tee a.cfg build/a build/git.cfg sub/a.cfg"
+        command = (
+            "mkdir -p build .husky/_ sub/build .claude .cursor; echo x | tee a.cfg build/a build/git.cfg sub/a.cfg"
+        )
         others = (
-            "sub/build/a sub/a.o sub/forced.o large/a .husky/_/pre-commit .claude/settings.local.json .claude/log"
+            "sub/build/a sub/a.o sub/forced.o large/a .husky/_/pre-commit .claude/settings.local.json .claude/log "
+            ".cursor/hooks.json"
         )
         await printed(run, f"{command} {others}")
         found = await run.find_changes()
         assert [each.path for each in found.touched] == [
             *(
                 ".claude/settings.local.json",
+                ".cursor/hooks.json",
                 ".husky/_/pre-commit",
                 "build/git.cfg",
                 "large/a",
