@@ -9,6 +9,7 @@ are kept in another folder.
 import errno
 import os
 import stat
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
@@ -457,10 +458,7 @@ class IgnoredFileWriter(Struct):
             self._keep_version(place, at.join(name))
 
     def _unused_path_outside_workspace(self) -> Path:
-        self._number += 1
-        aside = self.layer.parent / "replaced" / str(self._number)
-        aside.parent.mkdir(exist_ok=True, mode=0o700)
-        return aside
+        return Path(tempfile.mkdtemp(prefix="replaced-", dir=self.layer.parent), "entry")
 
     def _copy_outside_workspace(self, source: Path) -> Path | None:
         """Copy an entry of the layer; return the path of the copy, None for kinds that are not copied (a pipe)."""
