@@ -12,6 +12,7 @@ from pathlib import Path
 from app.sandbox.captured_changes import ChangedPathWithSize, CommandFileChanges, PathChange, PendingFiles
 from app.sandbox.confinement import ChangedByCommandAndOtherProgram
 from app.sandbox.files_and_links import (
+    folder_unless_link,
     has_same_content,
     path_below,
     read_file_or_link,
@@ -143,11 +144,12 @@ class _LayerScan:
             hidden: Whether the layer hides the lower folder.
             ignored: Whether the folder lies in an ignored one; tracked and pending paths in it are still reported.
         """
+        lower_folder = folder_unless_link(path_below(self._root, folder))
         # signoff owns the layer, so it can read folders that a command made unreadable.
         for entry in list_folder(self._folder / folder, unlock=True):
             path = f"{folder}/{entry.name}" if folder else entry.name
             facts = entry.stat(follow_symlinks=False)
-            lower = _mode(path_below(self._root, path))
+            lower = _mode(lower_folder / entry.name)
             self._scan_entry(path, facts, 0 if hidden else lower, lower, ignored=ignored)
 
     def note_removed_leaf(self, path: str) -> None:
