@@ -43,6 +43,8 @@ from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
     Event,
+    Intervention,
+    InterventionKind,
     ProposalStaged,
     Question,
     RequestFailed,
@@ -279,12 +281,14 @@ def _make_run_document(
 
 def _last_answer(events: Sequence[Event]) -> str:
     """Return the model's last answer, joined with the truncated one that it continues."""
-    answer, goes_on = "", False
+    answer, is_cut, goes_on = "", False, False
     for event in events:
-        if isinstance(event, AssistantMessage) and event.state != "discarded":
+        if isinstance(event, Intervention) and event.kind is InterventionKind.TRUNCATED:
+            goes_on = is_cut
+        elif isinstance(event, AssistantMessage) and event.state != "discarded":
             if event.text.strip():
                 answer = answer + event.text if goes_on else event.text
-            goes_on = event.state == "truncated" and not event.calls
+            is_cut, goes_on = event.state == "truncated" and not event.calls, False
     return answer
 
 
@@ -437,6 +441,8 @@ class TurnProgressPrinter:
                 self._calls.update({call.uid: call for call in event.calls})
                 if event.state != "truncated":
                     self._write_line("")
+            case Intervention(kind=kind) if kind is not InterventionKind.TRUNCATED:
+                self._write_line("")
             case ToolResult():
                 self._write_line(f"· {self._describe_call(event.call)}: {_describe_result(event)}")
             case ProposalStaged():

@@ -81,6 +81,10 @@ def test_a_continued_answer_is_joined_or_an_error(server: WireServer, capsys: py
     assert main(["run", "Hi", "--json", *words]) == 0
     document, _ = told(capsys)
     assert (document["text"], document["error"]) == ("Three files.", None)
+    server.script([stream(chunk("It begins"), STALL), Turn("Time is up.")])
+    assert main(["run", "Hi", "--json", "--max-time", "2s", *words]) == 4
+    document, err = told(capsys)
+    assert (document["text"], document["limit"]) == ("Time is up.", "time") and "beginsTime" not in err
 
 
 def test_feedback_of_a_denial_that_was_killed_is_in_the_next_request(server: WireServer, tmp_path: Path) -> None:
