@@ -200,7 +200,7 @@ AGENTS = (
         {
             "Edit": _CLAUDE_EDIT.apply,
             "MultiEdit": _CLAUDE_EDIT._replace(edits="edits").apply,
-            "Write": WholeFileTool().apply,
+            "Write": WholeFileTool(keeps_mark=True).apply,
             "NotebookEdit": apply_claude_notebook_edit,
         },
         ("Bash", "PowerShell", "Monitor"),
@@ -246,7 +246,9 @@ AGENTS = (
         "Gemini CLI",
         {
             "write_file": WholeFileTool(keeps_crlf=True).apply,
-            "replace": ReplacementTool(everywhere="allow_multiple", expected="expected_replacements").apply,
+            "replace": ReplacementTool(
+                everywhere="allow_multiple", expected="expected_replacements", keeps_last_ending=True
+            ).apply,
         },
         ("run_shell_command",),
         DenialFormat(ends_turn=True, is_flat=True),

@@ -106,6 +106,8 @@ class ReplacementTool(NamedTuple):
     """Whether an empty old text replaces a file that contains only white space."""
     drops_mark: bool = False
     """Whether it drops a byte order mark."""
+    keeps_last_ending: bool = False
+    """Whether the end of an existing file keeps, or keeps lacking, a line end."""
 
     def apply(self, files: "InMemoryFilesOfOneCall", arguments: CallArguments) -> None:
         """Write the file with the text replaced. Raises EditNotStaged."""
@@ -121,6 +123,8 @@ class ReplacementTool(NamedTuple):
             texts = (require_string_argument(edit, key) for key in (self.old, self.new))
             old, new = (self._convert_line_endings(text, crlf=crlf) for text in texts)
             text = self._replace_text(path, data is not None, text, old, new, edit)
+        if self.keeps_last_ending and data is not None:
+            text = text.removesuffix("\n") + "\n" * raw.endswith("\n")
         if self.changes_all_endings and crlf:
             text = _with_crlf(text)
         files.write(path, (text.removeprefix(_BYTE_ORDER_MARK) if self.drops_mark else text).encode())
