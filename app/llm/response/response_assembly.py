@@ -27,17 +27,6 @@ _JSON_TYPES = {bool: "a boolean", int: "a number", float: "a number", str: "a st
 """Names of types for error messages; any other value is null."""
 
 
-def arguments_as_text(arguments: Any) -> str:
-    """Return the arguments of one delta as text: a string unchanged, None as empty, anything else as JSON."""
-    match arguments:
-        case None:
-            return ""
-        case str():
-            return arguments
-        case _:
-            return json.dumps(arguments, ensure_ascii=False)
-
-
 def parse_call_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
     """Return the arguments as an object and an empty string, or None and a message that says what is wrong.
 
@@ -127,7 +116,10 @@ class ToolCallsAssembly:
         function = mapping_or_empty(delta.get("function"))
         name = function.get("name") or delta.get("name")
         name = name if isinstance(name, str) else ""
-        arguments = arguments_as_text(function.get("arguments"))
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str):
+            # Some servers send an object instead of its JSON.
+            arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
         identity = str(delta.get("id") or "")
         index = _parse_index(delta.get("index"))
         extra = delta.get("extra_content")
