@@ -202,7 +202,7 @@ async def test_the_wire_view_shows_the_last_request_exactly(tmp_path: Path, serv
     async with staged(tmp_path, server, wire=wire) as run:
         await run.command("wire")
         await run.screen("LastRequestScreen")
-        await run.see('tool_choice "none"')
+        await run.see('No tool calls: tool_choice "none"')
         await run.until(lambda: run.app.screen.query_one(TextView).marked_lines("program"))
         await run.pilot.press("s", "s")
         await run.see("P1")

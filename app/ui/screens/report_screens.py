@@ -461,7 +461,7 @@ def request_summary(request: RequestInputs, body: dict[str, Any]) -> Content:
     if payload.tool_choice is None:
         parts.append(Content.styled("The model may call tools", "$text-success"))
     else:
-        text = f'closing request: tool_choice "{payload.tool_choice}"'
+        text = f'No tool calls: tool_choice "{payload.tool_choice}"'
         parts.append(safe_content(text, "bold $text-warning"))
     return Content(" · ").join(parts)
 
