@@ -152,6 +152,8 @@ async def test_continue_retries_and_export_never_overwrites_a_file(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path, server) as run:
+        await run.command("continue")
+        await run.see("nothing to continue")
         server.script([error(400, "no such thing")])
         await run.say("hello")
         await run.see("no such thing", "/continue sends it again")
