@@ -327,7 +327,12 @@ AGENTS = (
         {
             "Create": WholeFileTool(keeps_crlf=True, keeps_mark=True, ends_line=True).apply,
             "Edit": ReplacementTool(
-                old="old_str", new="new_str", everywhere="change_all", uses_crlf=has_mostly_crlf, makes_new=False
+                old="old_str",
+                new="new_str",
+                everywhere="change_all",
+                uses_crlf=has_mostly_crlf,
+                makes_new=False,
+                keeps_last_ending=True,
             ).apply,
             "ApplyPatch": apply_codex_patch,
         },

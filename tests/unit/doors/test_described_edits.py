@@ -89,6 +89,9 @@ def test_an_edit_has_the_same_bytes_as_in_the_agent(tmp_path: Path, agent: str) 
             edited(tmp_path, agent, None, "", "new\n")
     after = "one\nthree\n" if agent in ("qwen", "copilot") else "one\n\nthree\n"
     assert edited(tmp_path, agent, "one\ntwo\nthree\n", "two", "") == after.encode()
+    if agent in ("droid", "kimi"):
+        after = "one\n2\n" if agent == "droid" else "one\n2"
+        assert edited(tmp_path, agent, "one\ntwo\n", "two\n", "2") == after.encode()
     mark = "" if agent == "kimi" else "\ufeff"
     assert edited(tmp_path, agent, "\ufeffone\ntwo\n", "two", "2") == f"{mark}one\n2\n".encode()
     if agent != "copilot":
