@@ -56,7 +56,7 @@ def _format_event(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[st
         case ToolResult():
             call = calls.get(event.call)
             command_line = " ".join(filter(None, (call.name if call else "call", _describe_target(call))))
-            result_line = f"- {command_line}: {event.outcome}, {event.summary}"
+            result_line = f"- {command_line}: {', '.join(filter(None, (event.outcome, event.summary)))}"
             return f"{result_line}{_format_images(event.images)}"
         case ProposalStaged():
             return _format_proposal(event, diffs.get(event.proposal, ""), when)

@@ -66,7 +66,8 @@ def test_import_reports_repairs_and_how_to_continue(tmp_path: Path, capsys: pyte
     assert main(["sessions", "--json"]) == 0
     assert [one["id"] for one in json.loads(capsys.readouterr().out)] == [session]
     assert main(["export", session]) == 0
-    assert "Imported from OpenAI messages" in capsys.readouterr().out
+    exported = capsys.readouterr().out
+    assert "Imported from OpenAI messages" in exported and ": ok\n" in exported
 
 
 def test_failed_import_leaves_no_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
