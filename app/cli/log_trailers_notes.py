@@ -20,7 +20,12 @@ from app.cli.json_documents import (
 from app.proposals.decide.proposal_commits import make_trailers
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.values.decision_facts import DecisionCommandCaller
-from app.proposals.values.record_entries import DecisionRecordEntry, git_blob_id, has_proposal_changes_on_disk_after
+from app.proposals.values.record_entries import (
+    DecisionRecordEntry,
+    git_blob_id,
+    has_proposal_changes_on_disk_after,
+    without_withdrawn_approvals,
+)
 from app.runtime.commit_records import find_commits_with_review_trailers
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_written_ignored_paths
@@ -110,7 +115,7 @@ def _verify_record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     is_empty = not verified.entries and not verified.events and not verified.broken
     unknown = find_commits_with_review_trailers(runtime.workspace.root, _MAX_LISTED) if is_empty else []
     statements, bad, unchecked = _check_statements(runtime.workspace.root)
-    signed = _last_approved_versions(verified.entries)
+    signed = _last_approved_versions(without_withdrawn_approvals(verified.entries))
     moved = [
         FileChangedSinceApprovalJson(path=path, proposal=last.proposal)
         for path, last in _files_changed_since_approval(runtime, signed)

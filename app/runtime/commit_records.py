@@ -47,8 +47,13 @@ from app.proposals.decide.proposal_commits import (
 )
 from app.proposals.values.decision_facts import RecordedCheckResult, RecordedTestEvidence
 from app.proposals.values.models import Proposal
-from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, approvals_in_force, git_blob_id
+from app.proposals.values.origin import ProposalOrigin
+from app.proposals.values.record_entries import (
+    DecisionRecordEntry,
+    RecordedFile,
+    git_blob_id,
+    without_withdrawn_approvals,
+)
 from app.review.hunk_lines import SeenLines
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import FileOrLink
@@ -335,10 +340,7 @@ def _find_decisions(
     runtime: OpenWorkspace, borrowed: ObjectBorrowingRepository, changed: Sequence[TreeDiffEntry]
 ) -> dict[str, list[FileWriteDecision]]:
     """Return the decisions behind each changed file, by its path from the top of the repository."""
-    entries = DecisionRecordReader(runtime.database, runtime.name).entries()
-    in_force = approvals_in_force(entries)
-    # An undo leaves changes that were on disk already as they are; only their approval is withdrawn.
-    entries = [entry for entry in entries if entry.origin.kind is not OriginKind.DISK or entry.number in in_force]
+    entries = without_withdrawn_approvals(DecisionRecordReader(runtime.database, runtime.name).entries())
     recorded_paths = {file.path for entry in entries for file in entry.files}
     prefix = borrowed.path_prefix
     decisions_by_path: dict[str, list[FileWriteDecision]] = {}

@@ -95,8 +95,9 @@ def test_a_withdrawn_approval_is_in_neither_trailers_nor_notes(signoff: Run, wor
     signoff("approve", "P1")
     git(workspace, "add", "--all")
     assert signoff("trailers", "--staged").stdout == "Reviewed-in: signoff P1 (2/2 hunks)\n"
+    assert "1 of 1 file on disk holds the bytes that were signed last." in signoff("log", "--verify").stdout
     signoff("undo", "P1")
-    assert signoff("trailers", "--staged").stdout == ""
+    assert signoff("trailers", "--staged").stdout == "" and "signed" not in signoff("log", "--verify").stdout
     git(workspace, "commit", "--quiet", "--message", "Second")
     assert "The record knows nothing" in signoff("notes").stderr
 

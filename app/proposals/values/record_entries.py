@@ -189,6 +189,16 @@ def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
     return {entry.number for decisions in decisions_by_proposal.values() for entry in decisions if entry.has_written}
 
 
+def without_withdrawn_approvals(entries: Sequence[DecisionRecordEntry]) -> list[DecisionRecordEntry]:
+    """Return the entries but for undone approvals of changes on disk, where the undo left the files as they are."""
+    in_force = approvals_in_force(entries)
+    return [
+        entry
+        for entry in entries
+        if entry.origin.kind is not OriginKind.DISK or not entry.has_written or entry.number in in_force
+    ]
+
+
 class RecordChainEnd(Struct, frozen=True):
     """The number and hash of the last entry of the decision record, to which the next entry is chained."""
 
