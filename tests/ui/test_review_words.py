@@ -141,6 +141,17 @@ async def test_a_comment_can_be_changed_removed_and_sent_with_a_quote() -> None:
         assert app.posted == [review_messages.Deny("P1", None, FeedbackWithComments(comments=(expected,)))]
 
 
+async def test_a_comment_in_the_field_stays_on_its_line_when_its_proposal_is_rebased() -> None:
+    async with reviewing(small()) as (app, pilot):
+        await pilot.press("c", "a")
+        diffs = [file_diff("a.py", "zero\none\ntwo\nthree\n", "zero\none\n2\nthree\n")]
+        await app.change(proposal("P1", diffs, revision=2), diffs)
+        assert "Comment on a.py:3" in app.text()
+        await pilot.press("b", "ctrl+s")
+        remarks = app.review.state.feedback_drafts.remarks["P1"]
+        assert [(remark.line, remark.text) for remark in remarks] == [(2, "ab")]
+
+
 async def test_a_command_is_allowed_once_or_by_its_form_unless_it_is_new() -> None:
     async with reviewing() as (app, pilot):
 

@@ -14,7 +14,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from app.proposals.values.models import FileDiff
+from app.proposals.values.models import FileDiff, Proposal
+from app.review.unfinished_review import UnsentComment, move_comment_to_revision
 from app.text.quantities import format_count
 from widgets.common.containers import Column, Row
 from widgets.common.figures import RankedLinePart, join_parts, select_fitting_parts
@@ -458,11 +459,21 @@ class DiffPane(Column):
         line, path = event.line, self.view.diffs[event.line.file].change.path
         proposal = self.view.proposal.id if self.view.proposal else ""
         self._commented_line = (proposal, path, line)
-        place_text = f"{display_text(path).text}:{line.line + 1}"
         texts = [comment.text for comment in (*self._drafts, *self._comments) if comment.line == line]
-        title = Content.assemble("Comment on ", (place_text, "$text-accent"))
-        self.query_one("#comment", WritingField).open(f"{proposal} {place_text}", title, texts[0] if texts else "")
+        field = self.query_one("#comment", WritingField)
+        field.open(proposal, self._comment_title(path, line.line), texts[0] if texts else "")
         self.view.cursor.scroll_into_view()
+
+    def _comment_title(self, path: str, line: int) -> Content:
+        return Content.assemble("Comment on ", (f"{display_text(path).text}:{line + 1}", "$text-accent"))
+
+    def move_comment(self, before: Proposal, after: Proposal) -> None:
+        """Keep the comment that is being written on its line in another revision of its proposal."""
+        if self._commented_line is not None and self.commented_proposal == after.id:
+            _, path, line = self._commented_line
+            moved = move_comment_to_revision(UnsentComment(path, line.side, line.line, ""), before, after)
+            self._commented_line = (after.id, path, line._replace(side=moved.side, line=moved.line))
+            self.query_one("#comment", WritingField).set_title(self._comment_title(path, moved.line))
 
     @on(WritingField.Typed, "#comment")
     def _post_comment_draft(self, event: WritingField.Typed) -> None:

@@ -174,7 +174,7 @@ class WritingField(Vertical):
     def open(self, subject: str, title: Content, draft: str = "", context: Sequence[Content] = ()) -> None:
         """Show the field with a draft, and focus it."""
         self.subject = subject
-        self.query_one(".writing--title", Static).update(title)
+        self.set_title(title)
         lines = self.query_one(".writing--context", Static)
         lines.update(Content("\n").join(context))
         lines.display = bool(context)
@@ -183,6 +183,10 @@ class WritingField(Vertical):
         area.move_cursor(area.document.end)
         self.add_class("shown")
         self.screen.set_focus(area)
+
+    def set_title(self, title: Content) -> None:
+        """Set the title above the text."""
+        self.query_one(".writing--title", Static).update(title)
 
     def close(self) -> str:
         """Hide the field and return its text."""

@@ -179,7 +179,11 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         previous = self.state.current
         known_keys = set(self.state.listed_keys)
         attended = self.is_mounted and (self.has_review_focus or self.is_writing)
+        commented = self.state.get(self.diff_pane.commented_proposal) if attended else None
         self.state.update_proposals(proposals, attended=attended)
+        present = self.state.get(commented.id) if commented is not None else None
+        if commented is not None and present is not None and commented.revision != present.revision:
+            self.diff_pane.move_comment(commented, present)
         decided = self.approval_pane.decided_proposal
         now = self.state.get(decided.id) if decided is not None else None
         is_decided_again = now and decided and now.next_decision_number > decided.next_decision_number
