@@ -276,6 +276,23 @@ async def test_after_a_partial_approval_the_cursor_is_on_a_pending_hunk() -> Non
         assert view.cursor.hunk == change.hunks[1]
 
 
+async def test_the_cursor_stays_on_its_hunk_when_the_proposal_is_rebased() -> None:
+    async with reviewing(two_hunks()) as (app, pilot):
+        await pilot.press("right_square_bracket", "j")
+        before = app.review.view.cursor.source_line
+        ((diff,),) = app.diffs.values()
+        top = tuple(f"top {number}" for number in range(9))
+        hunks = tuple(
+            hunk.model_copy(update={"old_start": hunk.old_start + 9, "new_start": hunk.new_start + 9})
+            for hunk in diff.change.hunks
+        )
+        change = diff.change.model_copy(update={"hunks": hunks})
+        moved = diff.model_copy(update={"change": change, "old": top + diff.old, "new": top + diff.new})
+        value = app.proposals["P1"].model_copy(update={"files": (change,), "revision": 2})
+        await app.change(value, [moved])
+        assert before is not None and app.review.view.cursor.source_line == before._replace(line=before.line + 9)
+
+
 async def test_the_only_hunk_keeps_its_number() -> None:
     value, diffs = small()
     (hunk,) = diffs[0].change.hunks

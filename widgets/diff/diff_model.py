@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from textual.geometry import Size
 
 from app.copies import replace
-from app.proposals.values.models import FileDiff, Proposal, ProposalState
+from app.proposals.values.models import FileDiff, Hunk, Proposal, ProposalState
 from app.review.hunk_lines import hunk_line_numbers
 from widgets.diff.diff_arrangement import DiffComment, DiffFoldState, arrange_diffs
 from widgets.diff.diff_layout import DiffLayout
@@ -120,16 +120,26 @@ class DiffModel:
         """Return whether this proposal is shown."""
         return self.proposal is not None and self.proposal.id == proposal.id and bool(self.diffs)
 
-    def row_in_new_diffs(self, row: Row | None) -> Row | None:
-        """Return the row in the current diffs for a row of the previous ones; None if its file is gone."""
+    def row_in_new_diffs(self, row: Row | None, hunk: Hunk | None = None) -> Row | None:
+        """Return the row in the current diffs for a row of the previous ones; None if its file is gone.
+
+        `hunk` is the one of the row, as it was before.
+        """
         if row is not None and row.file >= 0:
             if row.file not in self._new_file_numbers:
                 return None
             row = row._replace(file=self._new_file_numbers[row.file])
         if not isinstance(row, LineRow) or row.hunk is None or row.file >= len(self.diffs):
             return row
-        for number, hunk in enumerate(self.diffs[row.file].change.hunks):
-            if row.newest.line in hunk_line_numbers(hunk, row.newest.side):
+        if hunk is not None:
+            # A re-base moves the hunk.
+            present = next((each for each in self.diffs[row.file].change.hunks if each.id == hunk.id), hunk)
+            old, new = present.old_start - hunk.old_start, present.new_start - hunk.new_start
+            row = row._replace(
+                old=None if row.old is None else row.old + old, new=None if row.new is None else row.new + new
+            )
+        for number, present in enumerate(self.diffs[row.file].change.hunks):
+            if row.newest.line in hunk_line_numbers(present, row.newest.side):
                 return row._replace(hunk=number)
         return row
 

@@ -215,6 +215,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         """
         is_same_proposal = self.model.is_showing(proposal)
         bookmark = self.cursor.bookmark() if is_same_proposal else CursorBookmark(None, 0)
+        hunk = self.cursor.hunk
         if not is_same_proposal:
             self._forget_change()
         self.model.show_change(proposal, diffs, versions=versions)
@@ -223,7 +224,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         self.model.notes = tuple(extra)
         self.seen_recorder.start_recording_change(self.seen_recorder.seen if seen is None else seen)
         self._background_jobs.find_moved_lines()
-        self._lay_out_at(bookmark._replace(row=self.model.row_in_new_diffs(bookmark.row)))
+        self._lay_out_at(bookmark._replace(row=self.model.row_in_new_diffs(bookmark.row, hunk)))
         if not is_same_proposal:
             self.scroll_to(0, 0, animate=False, immediate=True)
             self._must_go_to_hunk = True
