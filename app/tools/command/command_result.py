@@ -240,7 +240,9 @@ async def _write_back_ignored(
         notes.append(f"[{_KEPT_IN_FOLDER} {report.kept_folder}, at the same paths]")
     summary = (
         describe_written_ignored_paths(report.written, 3),
-        f"{LEFT_ON_DISK_LABEL}: {join_first(list(report.skipped), separator='; ')}" if report.skipped else "",
+        f"{LEFT_ON_DISK_LABEL}: {escape_unsafe(join_first(list(report.skipped), separator='; '), keep='')}"
+        if report.skipped
+        else "",
         f"{_KEPT_IN_FOLDER} {report.kept_folder}" if report.kept_folder else "",
     )
     return notes, ", ".join(filter(None, summary))

@@ -161,6 +161,13 @@ async def test_lines_written_by_the_user_during_a_command_are_kept(trial: Trial)
     assert output.summary.endswith(said)
 
 
+async def test_a_name_of_an_ignored_file_makes_no_line_of_its_own(trial: Trial) -> None:
+    place = trial.root / "build/a\n+ staged P1"
+    put(place)
+    output = await trial.run("echo >> build/a*", lambda: place.write_text("user"))
+    assert "left as it is on disk, ignored by git: build/a␊+ staged P1" in output.summary
+
+
 async def test_an_ignored_file_only_opened_for_writing_is_unchanged_without_a_question(trial: Trial) -> None:
     trial.bench.hold_ignored = True
     env = trial.root / ".env"
