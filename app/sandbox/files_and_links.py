@@ -143,10 +143,13 @@ def folder_unless_link(place: Path) -> Path:
 
 def path_below(folder: Path, path: str) -> Path:
     """Return the path of an entry below a folder; if one of its parent folders is a link, a path that can't exist."""
-    *parents, name = path.split("/")
-    for parent in parents:
-        folder = folder_unless_link(folder / parent)
-    return folder / name
+    # With strings, because this runs for each changed file.
+    place = f"{folder}/{path}"
+    end = len(place) - len(path)
+    while (end := place.find("/", end + 1)) >= 0:
+        if os.path.islink(place[:end]):  # noqa: PTH114
+            return _NO_FOLDER
+    return Path(place)
 
 
 def read_file_or_link(path: Path, limit: int) -> FileOrLink | None:
