@@ -154,6 +154,8 @@ _NEVER_OPEN = _split_names(
     "proxychains "
     "run-one systemd-cat systemd-inhibit aa-exec multitime xdotool exiftool fzf irb pry lftp w3m "
     "gcc g++ cc c++ clang clang++ ld rustc tex latex pdftex pdflatex xetex xelatex luatex lualatex latexmk "
+    "http https xh curlie aria2c axel lynx links elinks websocat grpcurl rclone mail mailx sendmail dig nslookup "
+    "host unlink flatpak toolbox distrobox vagrant ansible "
     "mlr duckdb mariadb mongo mongosh usql clickhouse rpm dpkg gpg openssl ssh-keygen ssh-add tcpdump "
 )
 """Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed.
@@ -190,13 +192,15 @@ _RUNNERS = frozenset(
         *(("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"), ("rye", "run")),
         *(("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("bundle", "exec")),
         *(("npm", "x"), ("bun", "x"), ("deno", "run"), ("conda", "run"), ("go", "run"), ("npm", "run-script")),
+        *(("pixi", "run"), ("pixi", "exec"), ("mamba", "run"), ("micromamba", "run"), ("devbox", "run")),
         *(("npm", "run"), ("pnpm", "run"), ("yarn", "run"), ("deno", "task"), ("bun", "run"), ("docker", "compose")),
     }
 )
 """Word pairs that are followed by the name of the program that runs."""
 _HAVE_SUBCOMMANDS = _split_names(
-    "git hg sl jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda docker podman kubectl "
-    "helm terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet mvn gradle bundle gem mix cmake"
+    "git hg sl jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda mamba micromamba pixi "
+    "devbox docker podman kubectl helm terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet mvn "
+    "gradle bundle gem mix cmake"
 )
 """Programs whose next word is a subcommand."""
 _OPTIONS_THAT_RUN_PROGRAMS = {

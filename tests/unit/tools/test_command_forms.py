@@ -66,6 +66,8 @@ WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1
         ("duckdb -c '.shell id'", ["duckdb -c '.shell id'"]),
         ("mlr -n put 'end { system(\"id\") }'", ["mlr -n put 'end { system(\"id\") }'"]),
         ("pdflatex --shell-escape x", ["pdflatex --shell-escape x"]),
+        ("http POST example.org", ["http POST example.org"]),
+        ("pixi run pytest -q", ["pixi run pytest …", "pixi run pytest -q …", "pixi run pytest -q"]),
     ],
 )
 def test_permission_forms_are_ordered_from_wide_to_exact(command: str, forms: list[str]) -> None:
