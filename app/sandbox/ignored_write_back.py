@@ -212,6 +212,8 @@ class IgnoredFileWriter(Struct):
         names = [path for path in (base, *(base + end for end in SQLITE_SUFFIXES)) if path in ours or path in theirs]
         if base not in names or (len(names) < 2 and not (base in theirs and _is_sqlite(at.fd_path(base)))):
             return []
+        if is_bytecode(at.join(base), is_folder=False):
+            return []
         places = [place / each for each in names for place in (at.layer, at.fd_path("."))]
         return [] if any(map(_is_folder, places)) else names
 

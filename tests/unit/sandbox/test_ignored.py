@@ -278,6 +278,15 @@ async def test_bytecode_of_a_command_is_never_run(trial: Trial, ignored: str) ->
     assert trial.bench.draft.held == {} and "pyc" not in output.text
 
 
+async def test_bytecode_with_a_file_named_like_its_journal_is_not_written(trial: Trial) -> None:
+    put(trial.root / ".gitignore", "*.pyc\nbuild/\n__pycache__/\n")
+    for place in ("__pycache__/m.pyc", "build/__pycache__/m.pyc"):
+        put(trial.root / place, "good")
+    await trial.run("for f in */m.pyc build/*/m.pyc n.pyc build/n.pyc; do echo evil > $f; echo > $f-wal; done")
+    found = {str(path.relative_to(trial.root)): path.read_text() for path in trial.root.rglob("*.pyc")}
+    assert found == {"__pycache__/m.pyc": "good", "build/__pycache__/m.pyc": "good"}
+
+
 async def test_ignore_rules_written_by_a_command_hide_nothing(trial: Trial) -> None:
     command = "mkdir -p d .pytest_cache; echo '*' | tee d/.gitignore .pytest_cache/.gitignore > .gitignore"
     output = await trial.run(f"{command}; echo x > d/code.py; echo x > top.py; echo x > .pytest_cache/conftest.py")
