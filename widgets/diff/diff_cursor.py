@@ -252,7 +252,7 @@ class DiffCursor:
         if self._model.plain_text:
             return
         first = self._view.scroll_offset.y
-        line = max(first, min(line, first + self._view.visible_lines - 1, rows.height - 1))
+        line = min(max(first, min(line, first + self._view.visible_lines - 1)), rows.height - 1)
         self.move_without_scrolling(rows.part_at(line).number)
 
     def move_to_top(self) -> None:

@@ -116,6 +116,10 @@ def test_no_row_is_outside_of_a_layout_and_the_cursor_of_an_empty_diff_does_not_
     cursor.move_to_end()
     assert (cursor.number, cursor.hunk, cursor.row, window.moved) == (0, None, None, 0)
     sheet = laid_out(numbered(3))
+    cursor = DiffCursor(sheet, Window(0))
+    for _ in range(sheet.rows.height + 1):
+        cursor.move_page(1)
+    assert cursor.number == sheet.rows.row_count - 1, "also if no line of the view is visible"
     sheet.rows = DiffLayout()  # since there are no columns yet
     go_to_unseen_line(UnseenLine(0, 0, 0), SeenLines(), sheet, cursor, window)
     assert window.moved == 0
