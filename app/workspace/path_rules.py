@@ -129,7 +129,13 @@ def is_folder_path_too_deep_or_long(path: str) -> bool:
 
 
 def has_path_at_or_below(paths: Sequence[str], path: str) -> bool:
-    """Return whether the sorted `paths` contain `path` or anything below it."""
+    """Return whether the sorted `paths` contain `path`, anything below it, or a folder above it that ends with `/`.
+
+    Such folders stand for all files below them in a sparse index of git.
+    """
+    above = bisect_left(paths, path) - 1
+    if above >= 0 and paths[above].endswith("/") and path.startswith(paths[above]):
+        return True
     # Other paths may be between the two: `a-b` comes after `a` and before `a/b`.
     for first in (path, f"{path}/"):
         at = bisect_left(paths, first)

@@ -157,6 +157,7 @@ _NEVER_OPEN = _split_names(
     "http https xh curlie aria2c axel lynx links elinks websocat grpcurl rclone mail mailx sendmail dig nslookup "
     "host unlink flatpak toolbox distrobox vagrant ansible "
     "mlr duckdb mariadb mongo mongosh usql clickhouse rpm dpkg gpg openssl ssh-keygen ssh-add tcpdump "
+    "mvn sbt rake ghc "
 )
 """Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed.
 
@@ -184,6 +185,7 @@ _NEVER_OPEN_SUBCOMMANDS = frozenset(
             ("deno", "eval"),
             ("npm", "explore"),
         ),
+        *(("mix", "eval"), ("mix", "run"), ("cmake", "-E"), ("cmake", "-P")),
         *(("npm", "init"), ("npm", "create"), ("pnpm", "create"), ("yarn", "create"), ("bun", "create")),
     }
 )
@@ -199,7 +201,7 @@ _RUNNERS = frozenset(
 """Word pairs that are followed by the name of the program that runs."""
 _HAVE_SUBCOMMANDS = _split_names(
     "git hg sl jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda mamba micromamba pixi "
-    "devbox docker podman kubectl helm terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet mvn "
+    "devbox docker podman kubectl helm terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet "
     "gradle bundle gem mix cmake"
 )
 """Programs whose next word is a subcommand."""
@@ -217,6 +219,7 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
     "delta": ("--pager",),
     "diff": ("--diff-program",),
     "gmake": ("--eval", "-E", "="),
+    "gradle": ("--init-script", "-I"),
     "go": ("-exec", "-ldflags", "-toolexec", "-vettool"),
     "helm": ("--kubeconfig", "--post-renderer"),
     "hg": ("--config", "--config-file", "--cwd", "--repository", "-R"),
@@ -231,6 +234,7 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
     "pylint": ("--init-hook", "--load-plugins"),
     "pyright": ("--pythonpath",),
     "rg": ("--hostname-bin", "--pre"),
+    "tox": ("--override", "-x"),
     "sdiff": ("--diff-program",),
     "sl": ("--config", "--configfile", "--cwd", "--repository", "-R"),
     "sort": ("--compress-program", "--output", "-o"),

@@ -66,6 +66,8 @@ WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1
         ("duckdb -c '.shell id'", ["duckdb -c '.shell id'"]),
         ("mlr -n put 'end { system(\"id\") }'", ["mlr -n put 'end { system(\"id\") }'"]),
         ("pdflatex --shell-escape x", ["pdflatex --shell-escape x"]),
+        ("mvn test", ["mvn test"]),
+        ("cmake -E env id", ["cmake -E env id"]),
         ("http POST example.org", ["http POST example.org"]),
         ("pixi run pytest -q", ["pixi run pytest …", "pixi run pytest -q …", "pixi run pytest -q"]),
     ],
@@ -127,6 +129,8 @@ def test_a_form_covers_whole_words_in_their_order() -> None:
         (("diff3",), "diff3 -m a b c", ("diff3 --diff-program=./x a b c", "diff3 --diff-p ./x a b c")),
         (("go", "build"), "go build ./ld", ("go build -ldflags=-extld=./x", "go build --ldflags x")),
         (("ugrep",), "ugrep -r x", ("ugrep --filter='*:id' x", "ugrep --pager=./x y")),
+        (("tox",), "tox -e py", ("tox -x testenv.commands=id", "tox --override testenv.commands=id")),
+        (("gradle", "test"), "gradle test -q", ("gradle test -I x.gradle", "gradle test --init-script=x")),
         (("sort",), "sort -n x", ("sort -no x y", "sort --compress-prog=sh x")),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 from app.sandbox.path_policy import tracked_paths
 from app.workspace.git_repository import current_branch_or_commit, find_repository
+from app.workspace.path_rules import has_path_at_or_below
 from tests.unit.proposals import repositories
 
 
@@ -77,6 +78,18 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None
         (tmp_path / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / name)
     assert current_branch_or_commit(tmp_path) == ""
+
+
+def test_a_folder_outside_a_sparse_checkout_counts_as_tracked(cloned: Path) -> None:
+    (cloned / "kept").mkdir()
+    (cloned / "kept/b").touch()
+    git(cloned, "add", "-A")
+    git(cloned, "commit", "-qm", "kept")
+    git(cloned, "sparse-checkout", "set", "--cone", "--sparse-index", "kept")
+    paths = tracked_paths(cloned)
+    assert paths == ["kept/b", "sub/"]
+    for path, is_tracked in (("sub", True), ("sub/new/a", True), ("subs/a", False), ("kept/c", False)):
+        assert has_path_at_or_below(paths, path) == is_tracked, path
 
 
 def test_a_split_index_tracks_what_it_shares_and_an_invalid_one_is_not_read(cloned: Path) -> None:
