@@ -442,6 +442,10 @@ def wrap_into_safe_lines(text: str, width: int) -> list[str]:
     return lines
 
 
+_MAX_MEASURED_CHARACTERS = 20_000
+"""Number of characters above which a line counts as two cells a character: to measure a million takes seconds."""
+
+
 def widest_line_width(diffs: Sequence[FileDiff], segments: Iterable[RowSegment]) -> int:
     """Return the width in cells of the longest source line in these segments; folded lines do not count."""
     widest = 0
@@ -463,6 +467,6 @@ def _widest_line(lines: Sequence[str], widest: int) -> int:
         for line in lines:
             if line.isascii():
                 widest = max(widest, len(line.expandtabs(TAB_SIZE)))
-            elif 2 * len(line.expandtabs(TAB_SIZE)) > widest:
-                widest = max(widest, display_text(line).width)
+            elif (bound := 2 * len(line.expandtabs(TAB_SIZE))) > widest:
+                widest = bound if len(line) > _MAX_MEASURED_CHARACTERS else max(widest, display_text(line).width)
     return widest
