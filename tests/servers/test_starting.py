@@ -230,7 +230,7 @@ async def test_late_server_is_waited_for_once_per_turn(wire: WireServer, tmp_pat
         assert "The server play can't be used: it did not start within 0.5 s." in answer
         assert [each.text == answer for each in on.results] == [True] * 3
         starts = [line for line in on.server("play").log.lines if "signoff: starting" in line]
-        assert len(starts) == 1
+        assert len(starts) <= 1, "none if its layer took longer"
         assert "it did not start within 0.5 s" in instructions(wire.last), "the model is informed in this turn"
         assert len(notices(log(on))) == 1
         await on.run_turn()
