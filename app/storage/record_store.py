@@ -330,6 +330,7 @@ class RecordTableComparer:
             # Two processes may both have recorded a decision that a third process left unrecorded.
             self._events_by_key.setdefault(_decision_key(entry.proposal, entry.count, entry.time), []).append(entry)
         self._is_chain_broken = bool(verified.broken)
+        self._last_link = (len(verified.entries) + len(verified.events), verified.head)
 
     def find_differences(self) -> Iterator[str]:
         """Yield a sentence for each difference.
@@ -344,7 +345,12 @@ class RecordTableComparer:
         yield from self._compare_proposals()
 
     def _compare_chain(self) -> Iterator[str]:
-        """Yield a sentence for each event entry that differs from the entry of its decision."""
+        """Yield a sentence if the end of the record is stored differently, and for each event entry that differs from
+        the entry of its decision.
+        """
+        ends = self._database.query_rows(_CHAIN_END_QUERIES[0], (self._workspace,))
+        if not self._is_chain_broken and self._last_link not in (ends or [(0, FIRST)]):
+            yield "The table record_ends does not have the end of the record: later entries may have been deleted."
         for event in self._all_events:
             entry = self._entries_by_decision.get((event.proposal, event.count))
             if entry is None:
