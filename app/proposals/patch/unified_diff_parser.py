@@ -52,6 +52,7 @@ from app.proposals.values.proposal_errors import MalformedPatch, UnsupportedPatc
 
 _INDEX_LINE = re.compile(r"^index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d+))?")
 _BINARY_LINE = re.compile(r"^Binary files? (.+) and (.+) differ$")
+_MULTIPART_HEADER = re.compile(r'^Content-Type: multipart/mixed; boundary="(.+)"')
 _SIMILARITY_LINES = ("similarity index ", "dissimilarity index ")
 _MODE_DIGITS = re.compile(r"[0-7]{6}")
 _MODE_LINES = ("old mode ", "new mode ", "new file mode ", "deleted file mode ")
@@ -251,6 +252,8 @@ class UnifiedDiffParser:
         """Whether the scanner is in a mail as `git format-patch` writes it."""
         self._is_in_message = False
         """Whether the scanner is above the diff of this mail."""
+        self._mail_end = ""
+        """The line that closes this mail, without CR."""
         self.header_pairs = 0
         """Number of `---` lines with their `+++` lines that were taken as headers."""
         self.prose_lines: set[int] = set()
@@ -272,7 +275,10 @@ class UnifiedDiffParser:
         line = self._lines[at]
         if is_format_patch_start(line):
             self._is_in_mail = self._is_in_message = True
+            self._mail_end = "-- "
         elif self._is_in_message and not self._begins_diff(at):
+            if boundary := _MULTIPART_HEADER.match(line):
+                self._mail_end = f"--{boundary[1]}--"
             if line[:1] in _CHANGE_MARKS:
                 self.prose_lines.add(at)
             return at + 1
@@ -301,13 +307,13 @@ class UnifiedDiffParser:
         )
 
     def _closes_mail(self, at: int) -> bool:
-        """Return whether a line that belongs to no hunk closes a mail: above git's version, or the last `-- `."""
+        """Return whether a line that belongs to no hunk closes a mail: `-- ` above git's version, or its last end."""
         if is_mail_signature(self._lines, at):
             return True
-        if not self._is_in_mail or self._lines[at].rstrip("\r") != "-- ":
+        if not self._is_in_mail or self._lines[at].rstrip("\r") != self._mail_end:
             return False
         later = (line.rstrip("\r") for line in islice(self._lines, at + 1, None))
-        return "-- " not in takewhile(lambda line: not is_format_patch_start(line), later)
+        return self._mail_end not in takewhile(lambda line: not is_format_patch_start(line), later)
 
     def _begin_part(self, part: FilePatchBuilder) -> FilePatchBuilder:
         self._parts.append(part)

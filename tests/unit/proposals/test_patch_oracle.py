@@ -3,7 +3,7 @@
 import random
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -327,7 +327,7 @@ def old_side(body: list[bytes]) -> bytes:
     return b"".join(line[1:] for line in body if line[:1] in b" -")
 
 
-def mails(folder: Path, *states: tuple[str, Mapping[str, bytes]]) -> bytes:
+def mails(folder: Path, *states: tuple[str, Mapping[str, bytes]], options: Sequence[str] = ()) -> bytes:
     """What `git format-patch` writes of a commit for each of the states but the first; `folder` is at the first then.
 
     Each comes with the body of its message.
@@ -338,7 +338,7 @@ def mails(folder: Path, *states: tuple[str, Mapping[str, bytes]]) -> bytes:
             (folder / name).write_bytes(data)
         git(folder, "add", "--all")
         git(folder, *NAMED, "commit", "--quiet", "--message", f"Change\n\n{message}")
-    made = git(folder, *NAMED, "format-patch", "--stdout", f"-{len(states) - 1}")[1]
+    made = git(folder, *NAMED, "format-patch", *options, "--stdout", f"-{len(states) - 1}")[1]
     git(folder, "reset", "--quiet", "--hard", f"HEAD~{len(states) - 1}")
     return made
 
@@ -386,6 +386,18 @@ def test_the_message_of_a_mail_is_no_part_of_its_diff(bench: Make, message: str)
         site.service.approve(proposal.id)
         assert texts(site.tree()) == wanted
         site.service.undo(proposal.id)
+
+
+@pytest.mark.parametrize("option", ["--attach", "--inline", "--attach=--"])
+def test_the_boundary_at_the_end_of_a_mail_is_no_removed_line(bench: Make, option: str) -> None:
+    before, after = b"".join(lines(random.Random(1), 30)), b"".join(lines(random.Random(2), 30))
+    site = bench()
+    states = ("", {"a.txt": before}), ("", {"a.txt": after}), ("", {"b.txt": before})
+    patch = mails(site.root, *states, options=[option])
+    proposal = site.service.stage_patch(patch.decode())
+    assert not any(change.is_inexact for change in proposal.files)
+    site.service.approve(proposal.id)
+    assert (site.read("a.txt"), site.read("b.txt")) == (after, before)
 
 
 @relaxed
