@@ -18,7 +18,7 @@ from app.cli.json_documents import ProposalJson, ProposalPushDocument, ProposalW
 from app.cli.proposal_choice import rebase_proposals_and_record_unseen, record_proposal_as_seen
 from app.cli.proposal_list import format_proposal_line
 from app.proposals.text.file_warnings import describe_proposal_cautions
-from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.quantities import format_path
@@ -139,11 +139,13 @@ def print_proposal_and_record_as_seen(runtime: OpenWorkspace, arguments: argpars
     rebase_proposals_and_record_unseen(runtime)
     proposal = runtime.service.get(arguments.id)
     record_proposal_as_seen(runtime, proposal.id)
-    if arguments.json:
-        print_json(ProposalWithHunksJson.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
-        return ExitCode.DONE
-    if arguments.hunks:
-        _list_hunks(ProposalWithHunksJson.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
+    if arguments.json or arguments.hunks:
+        diffs = runtime.service.file_diffs(proposal.id)
+        document = ProposalWithHunksJson.from_proposal(proposal, diffs)
+        if arguments.json:
+            print_json(document)
+        else:
+            _list_hunks(document, diffs)
         return ExitCode.DONE
     # `git apply`, patch and `signoff stage` ignore text before the first file of a diff.
     if proposal.ignored_files_note:
@@ -162,18 +164,19 @@ def print_proposal_and_record_as_seen(runtime: OpenWorkspace, arguments: argpars
     return ExitCode.DONE
 
 
-def _list_hunks(proposal: ProposalWithHunksJson) -> None:
+def _list_hunks(proposal: ProposalWithHunksJson, diffs: Sequence[FileDiff]) -> None:
     """Print each hunk with its number, without context; a file without hunks is decided as a whole."""
-    for file in proposal.files:
+    from app.review.line_review import format_hunk_lines
+
+    for file, diff in zip(proposal.files, diffs, strict=True):
         print_line(f"{format_path(file.path, file.old_path)} ({file.op}, +{file.added} -{file.removed})")
         for words in file.warnings:
             print_line(f"! {words}")
         for words in file.notes:
             print_line(f"· {words}")
-        for hunk in file.hunks:
+        for hunk, source in zip(file.hunks, diff.change.hunks, strict=True):
             # A decided hunk of a file that still waits has no lines any more.
             place = f": {hunk.header}" if hunk.removed or hunk.added else ""
             print_line(f"hunk {hunk.number}, {hunk.state}{place}")
-            for mark, lines in (("-", hunk.removed), ("+", hunk.added)):
-                for line in lines:
-                    print_line(f"{mark}{line}")
+            for line in format_hunk_lines(diff, source, context=0):
+                print_line(line)

@@ -102,21 +102,21 @@ def format_file_head(diff: FileDiff, number: int, total: int) -> Iterator[str]:
         yield "Note: This file is decided with the proposal as a whole."
 
 
-def format_hunk_lines(diff: FileDiff, hunk: Hunk) -> Iterator[str]:
+def format_hunk_lines(diff: FileDiff, hunk: Hunk, context: int = _CONTEXT_LINES) -> Iterator[str]:
     """Yield a hunk with a sign before each line, and unchanged lines around it."""
     hunks = diff.change.hunks
     at = hunks.index(hunk)
     above = hunks[at - 1].old_start + hunks[at - 1].old_count if at else 0
     below = hunks[at + 1].old_start if at + 1 < len(hunks) else len(diff.old)
     old, new = hunk_line_numbers(hunk, "old"), hunk_line_numbers(hunk, "new")
-    yield from (f" {line}" for line in diff.old[max(above, old.start - _CONTEXT_LINES) : old.start])
+    yield from (f" {line}" for line in diff.old[max(above, old.start - context) : old.start])
     yield from _format_changed_lines("-", diff.old, old, final_newline=diff.old_final_newline)
     yield from _format_changed_lines("+", diff.new, new, final_newline=diff.new_final_newline)
-    yield from (f" {line}" for line in diff.old[old.stop : min(below, old.stop + _CONTEXT_LINES)])
+    yield from (f" {line}" for line in diff.old[old.stop : min(below, old.stop + context)])
 
 
 def _format_changed_lines(sign: str, texts: Sequence[str], lines: range, *, final_newline: bool) -> Iterator[str]:
-    yield from (f"{sign}{texts[line]}" for line in lines)
+    yield from (f"{sign}{text}" for text in texts[lines.start : lines.stop])
     if lines and lines.stop == len(texts) and not final_newline:
         yield _NO_NEWLINE
 

@@ -210,6 +210,13 @@ def test_odd_file_names_are_flagged_and_escape_characters_shown(signoff: Run) ->
     assert told.returncode and "\x1b" not in told.stderr and "P9␛[2J" in told.stderr
 
 
+def test_a_hunk_that_changes_only_the_last_newline_shows_it(signoff: Run) -> None:
+    diff = "--- a/notes.txt\n+++ b/notes.txt\n@@ -3 +3 @@\n-three\n+three\n\\ No newline at end of file\n"
+    signoff("stage", stdin=diff)
+    listed = signoff("show", "P1", "--hunks").stdout.splitlines()
+    assert listed[3:] == ["-three", "+three", "\\ No newline at the end"]
+
+
 def test_listed_hunk_numbers_fit_approve_and_others_are_wrong_usage(signoff: Run) -> None:
     signoff("stage", stdin=PATCH)
     listed = signoff("show", "P1", "--hunks").stdout.splitlines()
