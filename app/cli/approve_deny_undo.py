@@ -119,7 +119,7 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
             result = runtime.service.approve(proposal.id, hunks, circumstances=context)
         record_proposal_as_seen(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
-        done = _CarriedOutDecision(result, verb, before, _record_decision(runtime, result, approval_event(result)))
+        warning = _record_decision(runtime, result, approval_event(result))
         if committing and result.proposal.can_be_committed:
             try:
                 # Imported only here: few users commit at each approval.
@@ -128,8 +128,8 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
                 commit_with_trailers(runtime, result.proposal)
             except ProposalError as error:
                 # The files are written; only the commit has failed.
-                print_error(str(error))
-        return done
+                warning = " ".join(filter(None, (warning, str(error))))
+        return _CarriedOutDecision(result, verb, before, warning)
 
     return _decide_on_each(runtime, arguments, one)
 

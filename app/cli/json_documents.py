@@ -258,7 +258,9 @@ class DecisionDocument(JsonDocument):
     changed: list[str]
     """Ids of other proposals that were re-based or turned stale."""
     warning: str = ""
-    """Why the decision, which is in force, could not be recorded; empty if it was. Also on standard error."""
+    """Why the decision, which is in force, could not be recorded or committed; empty if it was. Also on standard
+    error.
+    """
 
 
 class ProposalPushDocument(JsonDocument):

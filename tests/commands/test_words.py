@@ -151,8 +151,9 @@ def test_a_failed_commit_keeps_the_written_files(signoff: Run, workspace: Path, 
     hook.write_text("#!/bin/sh\necho not today >&2; exit 1\n")
     hook.chmod(0o755)
     signoff("stage", stdin=PATCH)
-    done = signoff("approve", "P1")
-    assert done.returncode == 0 and done.stderr.startswith("signoff: "), done.stderr
+    done = signoff("approve", "P1", "--json")
+    assert done.returncode == 0 and done.stderr.startswith("signoff: Git did not commit"), done.stderr
+    assert f"signoff: {json.loads(done.stdout)['warning']}\n" == done.stderr
     assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
 
 
