@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 from fnmatch import translate
+from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
@@ -106,7 +108,10 @@ def read_allowed_signers(borrowed: ObjectBorrowingRepository, policy: ReviewPoli
 
 
 def read_committed_file(borrowed: ObjectBorrowingRepository, commit: str, path: str) -> bytes | None:
-    """Return the bytes of a file in a commit; None if it does not exist or is not a file."""
+    """Return the bytes of a file in a commit; None if it is missing, no file or not in the repository."""
+    inside = PurePosixPath(normpath(path))
+    if inside.is_absolute() or inside.parts[:1] == ("..",):
+        return None
     said = borrowed.run_query("ls-tree", "-z", "--full-tree", commit, "--", path).decode("utf-8", "surrogateescape")
     facts = said.partition("\t")[0].split()
     return borrowed.read_blobs([facts[2]])[facts[2]] if facts[1:2] == ["blob"] else None
