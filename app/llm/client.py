@@ -141,12 +141,15 @@ def _find_error(chunk: Mapping[str, Any]) -> Any:
     """Return the object with the error of a chunk, in any of the known formats; None if there is no error."""
     if chunk.get("error"):
         return chunk
+    # MiniMax: a status code of 0 in every chunk of a response that succeeds.
+    if (base := mapping_or_empty(chunk.get("base_resp"))).get("status_code"):
+        return base
     if "choices" in chunk:
         choices = chunk["choices"]
         first = choices[0] if isinstance(choices, list) and choices else None
         # OpenRouter puts the error inside the choice.
         return first if isinstance(first, dict) and first.get("error") else None
-    if chunk.get("object") == "error" or chunk.get("type") == "error" or "detail" in chunk:
+    if "error" in (chunk.get("object"), chunk.get("type")) or "detail" in chunk or chunk.get("success") is False:
         return chunk
     return chunk if isinstance(chunk.get("message"), str) and ("code" in chunk or "status" in chunk) else None
 

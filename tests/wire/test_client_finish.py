@@ -8,7 +8,7 @@ from app.llm.failures.request_errors import FailureKind
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from tests.wire.driving import USER, client_of, complete, failure_of, response, updates_of
-from tests.wire.replies import DONE, STALL, call_delta, chunk, error, stream
+from tests.wire.replies import DONE, STALL, call_delta, chunk, document, error, stream
 from tests.wire.server import WireServer
 
 CALL = chunk(calls=[call_delta(0, call_id="1", name="read_file", arguments='{"path": "a"}')])
@@ -133,3 +133,12 @@ async def test_an_error_after_a_complete_response_is_ignored(server: WireServer)
 async def test_an_error_document_with_status_200_is_an_error(server: WireServer) -> None:
     server.always(error(200, "No such thing", code="invalid_request_error"))
     await failure_of(complete(server), "No such thing")
+    for body in (
+        {"success": False, "message": "No such thing"},
+        {"success": False, "errors": [{"code": 7, "message": "No such thing"}], "result": None},
+        {"choices": None, "base_resp": {"status_code": 1008, "status_msg": "No such thing"}},
+    ):
+        server.always(document(body))
+        await failure_of(complete(server), "No such thing")
+    server.always(stream({**chunk("Hi", finish="stop"), "base_resp": {"status_code": 0, "status_msg": ""}}, DONE))
+    assert (await complete(server)).text == "Hi"
