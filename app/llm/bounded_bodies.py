@@ -8,6 +8,7 @@ the SDK.
 
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import httpx2
 
@@ -24,7 +25,7 @@ _RAW_DEFLATE = -zlib.MAX_WBITS
 async def limit_body_size(response: httpx2.Response) -> None:
     """Replace the body of a response by one that raises `ResponseTooLarge` at its limit (a hook of the HTTP client).
 
-    The text is decoded as UTF-8, whatever its content type says: some Python encodings fail or don't produce text.
+    The text is decoded as UTF-8, or by `error_text`.
 
     Raises:
         httpx2.DecodingError: its compression is not supported.
@@ -44,6 +45,15 @@ async def limit_body_size(response: httpx2.Response) -> None:
         del response.headers["content-encoding"]
     response.encoding = "utf-8"
     response.stream = _LimitedStream(response.stream, *_choose_limit(response), compressed=bool(compressed))
+
+
+def error_text(response: httpx2.Response) -> str:
+    """Return the body of an error: UTF-8 if it is valid, else text in the declared charset (of a proxy, Latin-1)."""
+    for encoding in ("utf-8", response.charset_encoding or ""):
+        # The declared one can be unknown, fail on everything ("undefined"), or be no encoding of text ("rot13").
+        with suppress(ValueError, LookupError):
+            return response.content.decode(encoding)
+    return response.text
 
 
 def _choose_limit(response: httpx2.Response) -> tuple[int, str]:

@@ -413,8 +413,10 @@ class Transport:
         if too_large := next((link for link in exception_chain(problem) if isinstance(link, ResponseTooLarge)), None):
             return self._translator.describe_oversized_response(too_large)
         if isinstance(problem, openai.APIStatusError):
+            from app.llm.bounded_bodies import error_text
+
             return self._translator.describe_response(
-                problem.status_code, problem.response.headers, problem.response.text
+                problem.status_code, problem.response.headers, error_text(problem.response)
             )
         causes = list(exception_chain(problem))
         if cut_error := next((cause for cause in causes if isinstance(cause, httpx2.HTTPStatusError)), None):

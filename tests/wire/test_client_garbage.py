@@ -162,6 +162,18 @@ async def test_an_html_error_page_becomes_plain_text(server: WireServer, page: s
     assert words in caught.message
 
 
+@pytest.mark.parametrize(
+    ("charset", "words"),
+    [("iso-8859-1", "Proxé fermé"), ("utf-8", "Prox\ufffd ferm\ufffd"), ("rot13", "Prox\ufffd ferm\ufffd")],
+)
+async def test_an_error_in_another_encoding_is_read_by_its_charset(
+    server: WireServer, charset: str, words: str
+) -> None:
+    page = "<title>Proxé fermé</title>".encode("latin-1")
+    server.always(document(page, status=403, content_type=f"text/html; charset={charset}"))
+    await failure_of(complete(server), words)
+
+
 @pytest.mark.parametrize("charset", ["zlib", "rot13", "idna", "undefined", "utf-16"])
 async def test_an_unusual_charset_is_read_as_utf_8(server: WireServer, charset: str) -> None:
     kind = f"application/json; charset={charset}"
