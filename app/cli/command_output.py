@@ -135,8 +135,13 @@ def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> N
 
 
 def read_stdin_text(what_to_type: str) -> str:
-    """Return all of standard input as text; on a terminal, first print what to type."""
-    return read_stdin_bytes(what_to_type).decode("utf-8", "replace")
+    """Return all of standard input as text; on a terminal, first print what to type. Raises CommandError."""
+    try:
+        return read_stdin_bytes(what_to_type).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            f"Standard input is not UTF-8 text: {error.reason} at byte {error.start}.", ExitCode.USAGE
+        ) from error
 
 
 def read_stdin_bytes(what_to_type: str) -> bytes:

@@ -301,13 +301,15 @@ def test_a_turn_without_a_terminal_stages_and_prints(signoff: Run, workspace: Pa
     ]
     server.turn(text="I will edit.", calls=[("read_file", {"path": "notes.txt"}), *calls])
     server.say("Have a look.")
-    done = signoff("run", "-", "--json", *endpoint(server), stdin="shout two")
+    done = signoff("run", "-", "--json", *endpoint(server), stdin="\ufeffshout two")
     turn = document(done)
     assert (turn["stopped"], turn["proposals"], turn["text"]) == ("staged", ["P1"], "Have a look.")
     assert "I will edit." in done.stderr
     assert "· read_file notes.txt: 3 lines" in done.stderr and "\x1b" not in done.stderr
     assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"
     assert server.last.messages[1]["content"] == "shout two"
+    for words in (("run", "-"), ("deny", "P1", "-m", "-")):
+        assert "not UTF-8 text" in refused(signoff(*words, stdin="caf\udce9"), 2)
     signoff("deny", "P1", "-m", "Not so\nloud.")
     server.say("All right.")
     again = document(signoff("run", "go on", "--continue", "--json", *endpoint(server)))
@@ -614,10 +616,10 @@ def test_a_closed_pipe_shows_in_the_exit_code_only(workspace: Path, tmp_path: Pa
     server.call("list_files", {})
     server.say("Seen.")
     command = f"run {shlex.join(endpoint(server))} 2>&{writing}"
-    done = run_by_a_shell(workspace, tmp_path / "home", command, input=b"caf\xe9?", pass_fds=[writing])
+    done = run_by_a_shell(workspace, tmp_path / "home", command, input="café?".encode(), pass_fds=[writing])
     os.close(writing)
     assert (done.returncode, done.stdout) == (0, b"Seen.\nNothing staged.\n")
-    assert server.last.messages[1]["content"] == "caf\ufffd?", "of a prompt that is not UTF-8"
+    assert server.last.messages[1]["content"] == "café?"
 
 
 def test_pruning_reports_what_it_removed(signoff: Run) -> None:
