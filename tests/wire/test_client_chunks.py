@@ -99,11 +99,26 @@ async def test_reasoning_is_separated_from_the_answer(server: WireServer, parts:
 
 @pytest.mark.parametrize(
     "text",
-    ["Use <think> tags.", "<thought>no</thought>", "a <think>b</think>", "<", "<thin", "1 < 2", " <think", "\n"],
+    [
+        "Use <think> tags.",
+        "<thought>no</thought>",
+        "a <think>b</think>",
+        "<",
+        "<thin",
+        "1 < 2",
+        " <think",
+        "</thin",
+        "\n",
+    ],
 )
 async def test_text_that_only_looks_like_reasoning_stays_in_the_answer(server: WireServer, text: str) -> None:
     server.script([stream(*map(chunk, text), chunk(finish="stop"), DONE)])
     assert (await complete(server)).text == text
+
+
+async def test_a_closing_tag_before_the_answer_is_no_part_of_it(server: WireServer) -> None:
+    server.script([stream(*map(chunk, "\n</think>\n\nHi </think>"), chunk(finish="stop"), DONE)])
+    assert (await complete(server)).text == "Hi </think>"
 
 
 async def test_an_unclosed_thought_is_reasoning(server: WireServer) -> None:

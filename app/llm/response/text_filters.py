@@ -5,6 +5,8 @@ from encodings import utf_16_le
 from msgspec import Struct
 
 _OPENING_TAGS = ("<think>", "<thinking>")
+_LONE_CLOSING_TAG = "</think>"
+"""Begins the response of a model whose chat template has written `<think>`, if the model does not think."""
 
 
 class SurrogateJoiner:
@@ -56,7 +58,10 @@ class ThinkSplitter(Struct):
                 self._state, self._held_back = "thinking", ""
                 self._closing_tag = opener.replace("<", "</")
                 return self._feed_thinking(stripped.removeprefix(opener))
-        if any(opener.startswith(stripped) for opener in _OPENING_TAGS):
+        if stripped.startswith(_LONE_CLOSING_TAG):
+            self._state, self._held_back = "ended", ""
+            return self.feed(stripped.removeprefix(_LONE_CLOSING_TAG))
+        if any(tag.startswith(stripped) for tag in (*_OPENING_TAGS, _LONE_CLOSING_TAG)):
             self._held_back = text
             return "", ""
         self._state, self._held_back = "answer", ""
