@@ -276,8 +276,9 @@ def _make_turn_items(turn: ModelTurn, profile: EndpointProfile) -> list[dict[str
     reasoning = {at: [block for block in blocks if block.get("type") == "reasoning"] for at, blocks in opaque.items()}
     written = list(reasoning.get(0, ()))
     if turn.text.strip():
-        phase = next((block["phase"] for blocks in opaque.values() for block in blocks if "phase" in block), None)
-        written.append({"role": "assistant", "content": turn.text, **({"phase": phase} if phase else {})})
+        # The text of several messages is sent as one: it is the final answer if the last message was.
+        phases = [{"phase": block["phase"]} for blocks in opaque.values() for block in blocks if "phase" in block]
+        written.append({"role": "assistant", "content": turn.text, **(phases[-1] if phases else {})})
     elif not turn.calls:
         return []
     for number, call in enumerate(turn.calls, start=1):

@@ -24,6 +24,7 @@ from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.tool_calls import dump_arguments_as_json
 from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
+from app.llm.wires.wire import OPAQUE_BLOCKS
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, texts_by_role
 from tests.unit.conversation.histories import (
@@ -187,6 +188,20 @@ def test_opaque_blocks_go_to_their_model_and_wire(
         sent = json.dumps(body_of(session.events, on(wire, switched_off), facts))
         assert "sealed by openai" not in sent and "signed by anthropic" not in sent
     assert "sealed by" not in (chat := json.dumps(body_of(session.events, profile))) and "signed by" not in chat
+
+
+def test_the_text_of_two_messages_has_the_phase_of_the_last() -> None:
+    phases = [
+        {"wire": "responses", "index": at, "at": 1, "block": {"type": "message", "phase": phase}}
+        for at, phase in enumerate(("commentary", "final_answer"))
+    ]
+    events: list[Event] = [
+        UserMessage(text="Go.", id=1),
+        AssistantMessage(text="I look.\n\nDone.", extras={OPAQUE_BLOCKS: phases}, id=2),
+        UserMessage(text="More.", id=3),
+    ]
+    sent = body_of(events, on("responses", EndpointProfile()))["input"]
+    assert {"role": "assistant", "content": "I look.\n\nDone.", "phase": "final_answer"} in sent
 
 
 @thorough
