@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from app.copies import replace
 from app.llm.capabilities.profiles import (
     CorrectionStore,
     find_default_profile,
@@ -20,7 +21,7 @@ from app.llm.capabilities.profiles import (
     resolve_profile,
 )
 from app.llm.client import ModelClient
-from app.llm.failures.failures import redacted_line
+from app.llm.failures.failures import DOCTOR_ADVICE, redacted_line
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
@@ -321,8 +322,8 @@ async def examine_endpoint(
     try:
         async with aclosing(_run_checks(client)) as found:
             async for check in found:
-                checks.append(check)
-                yield check
+                checks.append(replace(check, detail=check.detail.removesuffix(f" {DOCTOR_ADVICE}")))
+                yield checks[-1]
     finally:
         await client.aclose()
     known = find_default_profile(endpoint.base_url, endpoint.model, profile.wire)

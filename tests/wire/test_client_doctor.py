@@ -226,6 +226,15 @@ async def test_a_reachable_server_is_reported_before_the_model_is_asked(server: 
     assert server.requests == []
 
 
+async def test_a_refusal_is_not_explained_by_the_doctor_that_reports_it(server: WireServer) -> None:
+    server.always(error(400, "No such luck"))
+    diagnosis = await examined(server)
+    assert [check.detail for check in diagnosis.checks if "No such luck" in check.detail] == [
+        f"{server.base_url[7:-3]} refuses the request (400): No such luck."
+    ]
+    assert "doctor" not in diagnosis.summary
+
+
 async def test_a_web_page_in_place_of_an_api_is_reported(server: WireServer) -> None:
     server.route("/v1/models", document("<html><title>Hello</title></html>", content_type="text/html"))
     server.always(document("<html><title>Hello</title></html>", content_type="text/html"))

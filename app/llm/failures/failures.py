@@ -159,6 +159,8 @@ def _collect_strings(value: Any, depth: int) -> Iterator[str]:
                 yield from _collect_strings(item, depth + 1)
 
 
+DOCTOR_ADVICE = "`signoff doctor` shows what it takes."
+"""Advice for a refused request, except in the results of the doctor itself."""
 _PROXY_ADVICE = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
 """Advice that names the environment variables for proxies."""
 _TRUST_ADVICE = "Set SSL_CERT_FILE to a file with the certificate of its authority."
@@ -359,7 +361,7 @@ class ErrorToFailureTranslator:
             FailureKind.MODEL_NOT_FOUND: (f"{host} has no model {model!r}", "Choose another with --model or /model."),
             FailureKind.CONTEXT_FULL: ("The conversation does not fit the model's context window", ""),
             FailureKind.TOOL_USE_FAILED: (f"{host} could not use the model's tool call", "Continue to try again."),
-            FailureKind.INVALID_REQUEST: (f"{host} refuses the request", "`signoff doctor` shows what it takes."),
+            FailureKind.INVALID_REQUEST: (f"{host} refuses the request", DOCTOR_ADVICE),
         }
         return meanings.get(kind, (f"{host} has a problem", "Try again in a moment."))
 
