@@ -83,7 +83,7 @@ def run_hook_with_deadline(arguments: Sequence[str], hook: Callable[[Sequence[st
     except _DeadlineExceeded:
         exit_code = _EXIT_DENIED
         reason = (
-            f"signoff had no answer within {limit} seconds. If the edit was staged by then, it waits for the user "
+            f"signoff had no answer within {limit} s. If the edit was staged by then, it waits for the user "
             "(`signoff proposals`), and the next call says so."
         )
     except BaseException as error:

@@ -531,7 +531,7 @@ def test_a_locked_store_denies_in_time_and_stays_consistent(site: Site) -> None:
         other.execute("BEGIN IMMEDIATE")
         done = site.run("hook", "claude", "--limit", "1", stdin=json.dumps(payload))
         assert (done.returncode, done.stdout) == (2, "")
-        assert "no answer within 1 seconds" in done.stderr
+        assert "no answer within 1 s." in done.stderr
         prompt = site.run("hook", "claude", "--limit", "1", stdin=json.dumps(agent.asks("well?")))
         assert prompt.returncode == 0, "the user's words are not taken away"
     assert site.tree() == before and site.proposals() == []

@@ -84,7 +84,7 @@ def test_blocked_hook_denies_within_its_limit(run: Launch, blocked_hook: str) ->
         "checkout", "hook", "claude", "--wait=1", "--limit", "0", files={"app/doors/hook/hook_entry.py": blocked_hook}
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Denied, and nothing was written: signoff had no answer within 1 seconds.")
+    assert done.stderr.startswith("Denied, and nothing was written: signoff had no answer within 1 s.")
 
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "os._exit(1)", "os.kill(os.getpid(), 9)", "return 0"])
