@@ -39,8 +39,12 @@ class JsonNode(NamedTuple):
 
 
 def parse_json_with_comments(text: str) -> JsonNode:
-    """Parse a JSON text that may have comments into nodes with their positions. Raises ValueError."""
-    node, at = _parse_value(text, _skip_space(text, 0), 0)
+    """Parse a JSON text, which may have comments and a byte order mark, into nodes with their positions.
+
+    Raises:
+        ValueError: It is not JSON, or an object has a key twice, of which programs read one or the other.
+    """
+    node, at = _parse_value(text, _skip_space(text, int(text.startswith("\ufeff"))), 0)
     if _skip_space(text, at) != len(text):
         raise ValueError(f"there is more after the end, from character {at}")
     return node
@@ -142,7 +146,9 @@ def _parse_object(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
         if text[colon : colon + 1] != ":":
             raise ValueError(f"there is no colon at character {colon}")
         node, after = _parse_value(text, _skip_space(text, colon + 1), depth + 1)
-        members[json.loads(key[0])] = node._replace(key_start=at)
+        if (name := json.loads(key[0])) in members:
+            raise ValueError(f"the key {key[0]} is there twice, again at character {at}")
+        members[name] = node._replace(key_start=at)
         at = _skip_comma(text, after, "}")
     return JsonNode(start, at + 1, members=members), at + 1
 
@@ -394,7 +400,7 @@ def _parse_settings(text: str) -> JsonNode:
     try:
         root = parse_json_with_comments(text)
     except ValueError as error:
-        raise UneditableSettings(f"they are no JSON: {error}") from error
+        raise UneditableSettings(f"they are no usable JSON: {error}") from error
     if root.members is None:
         raise UneditableSettings("they are not an object")
     return root

@@ -210,12 +210,18 @@ def test_invalid_json_text_is_reported_with_its_position(text: str, why: str) ->
         ('"x"', "they are not an object"),
         ('{"hooks": []}', "their hooks are not an object"),
         ('{"hooks": {"PreToolUse": {}}}', "their PreToolUse is not a list"),
-        *((text, "they are no JSON") for text in ("{", "{} {}", "{a: 1}")),
+        *((text, "they are no usable JSON") for text in ("{", "{} {}", "{a: 1}")),
+        ('{"hooks": {"Stop": []}, "z": 1, "hooks": {}}', 'the key "hooks" is there twice, again at character 32'),
     ],
 )
 def test_invalid_agent_settings_are_not_changed_and_reported_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(UneditableSettings, match=why):
         add_hook(CLAUDE, text, HookOptions())
+
+
+def test_a_byte_order_mark_stays_where_it_was() -> None:
+    text = add_hook(CLAUDE, f"\ufeff{WRITTEN}", OPTIONS)
+    assert find_hook(CLAUDE, text) and text == "\ufeff" + add_hook(CLAUDE, WRITTEN, OPTIONS)
 
 
 def test_agents_that_fail_open_are_reported() -> None:
