@@ -57,6 +57,7 @@ _ERROR_TEXTS = {
     "dict_type": "write a table",
     "model_type": "write a table",
     "missing": "this is missing",
+    "extra_forbidden": "there is no such setting",
     "string_pattern_mismatch": "such a name can't be used",
     "string_too_short": "this is empty",
 }
@@ -77,10 +78,16 @@ def describe_invalid_toml(
     if first_error["type"] == "extra_forbidden":
         place = f" in {table}" if table else ""
         return f"{where}: there is no setting {key!r}{place}; {documentation} lists them all."
-    message = _ERROR_TEXTS.get(first_error["type"]) or first_error["msg"].removeprefix("Value error, ")
+    message = describe_wrong_value(first_error["type"], first_error["msg"])
     if first_error["type"] == "tuple_type" and isinstance(first_error["input"], Mapping):
         message = f"write each as a table under [[{key}]]"
-    return f"{where}: {' of '.join(filter(None, (key, table)))}: {message[0].lower()}{message[1:]}."
+    return f"{where}: {' of '.join(filter(None, (key, table)))}: {message}."
+
+
+def describe_wrong_value(kind: str, message: str) -> str:
+    """Return what is wrong with a value in the terms of TOML, from pydantic's error type and message."""
+    message = _ERROR_TEXTS.get(kind) or message.removeprefix("Value error, ")
+    return message[0].lower() + message[1:]
 
 
 def _find_key(location: Sequence[int | str], values: Any) -> tuple[str, str]:

@@ -75,20 +75,21 @@ def test_text_and_diffs_can_be_read_in_every_theme(theme: ThemeFile) -> None:
 
 def test_a_bad_file_is_reported_and_harms_nothing(tmp_path: Path) -> None:
     (tmp_path / "good.toml").write_text('name = "good"\nprimary = "#123456"\n')
-    for text in (
-        'name = "x"\nprimary = "red; }"',
-        'name = "Bad Name"\nprimary = "#fff"',
-        'name = "x"\nprimary = "#fff"\n[variables]\n"a" = "$primary"',
-        'name = "x"\nprimary = "#fff"\n[variables]\n"a b" = "red"',
-        'name = "x"\nprimary = "#fff"\ncolour = "#fff"',
-        "not toml [",
-        'name = "x"',
+    for text, words in (
+        ('name = "x"\nprimary = "red; }"', "primary: write a colour as #rgb, #rrggbb"),
+        ('name = "Bad Name"\nprimary = "#fff"', "name: such a name can't be used"),
+        ('name = "x"\nprimary = "#fff"\n[variables]\n"a" = "$primary"', "not a plain style value"),
+        ('name = "x"\nprimary = "#fff"\n[variables]\n"a b" = "red"', "not a variable name"),
+        ('name = "x"\nprimary = "#fff"\ncolour = "#fff"', "colour: there is no such setting."),
+        ("not toml [", ""),
+        ('name = "x"', "primary: this is missing."),
+        ('primary = "#fff"\ndark = "dim"', "name: this is missing."),
     ):
         (tmp_path / "a-bad.toml").write_text(text)
         loaded = load_themes(tmp_path)
         assert [theme.name for theme in loaded.themes] == ["good"], text
         (problem,) = loaded.problems
-        assert "a-bad.toml" in problem and "\n" not in problem
+        assert "a-bad.toml" in problem and "\n" not in problem and words in problem
 
 
 def test_a_theme_may_be_a_link_to_a_regular_file_only(tmp_path: Path) -> None:

@@ -343,6 +343,7 @@ async def test_only_configured_keys_and_headers_are_sent(server: WireServer, mon
         ("http://no-such-host.invalid/v1", "no host no-such-host.invalid"),
         ("ftp://127.0.0.1/v1", "ftp:// is not spoken here; write http:// or https://"),
         ("nonsense", "'nonsense' is not a usable base URL: it lacks http:// or https://"),
+        ("not a url", "is not a usable base URL: it has a space in it; write it as in https://host/v1"),
         ("localhost:1/v1", "write http://localhost:1/v1"),
         ("http://127.0.0.1:99999/v1", "port 99999 does not exist"),
         ("http://", "names no host"),
@@ -453,6 +454,7 @@ def test_error_body_is_searched_to_a_bounded_depth() -> None:
         ("secret-1\nsecret-2", {}, "The API key has a line break in it"),
         ("secret\u2019s", {}, "The API key has a character in it that no header may have"),
         ("", {"x-team": "secret\r\nmore"}, "The header 'x-team' has a line break in it"),
+        ("", {"x team": "secret"}, "'x team' cannot be the name of a header: write letters, digits and hyphens"),
     ],
 )
 async def test_invalid_headers_are_refused(server: WireServer, key: str, headers: dict[str, str], words: str) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from pydantic import ValidationError
 
+from app.config.toml_files import describe_wrong_value
 from app.llm.failures.request_errors import Failure
 from app.llm.values.endpoint import EndpointProfile, is_loopback_url
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected
@@ -307,7 +308,7 @@ def resolve_profile(
     except ValidationError as problem:
         fault = problem.errors()[0]
         field = ".".join(str(step) for step in fault["loc"])
-        reason = f"{fault['msg'][:1].lower()}{fault['msg'][1:]}"
+        reason = describe_wrong_value(fault["type"], fault["msg"])
         if fault["type"] == "extra_forbidden":
             reason = f"there is no such field. Fields: {', '.join(EndpointProfile.model_fields)}"
         raise InvalidProfileSetting(f"profile.{field}: {reason}.") from problem

@@ -23,6 +23,7 @@ _ECHO_FIELDS = frozenset({"input", "failed_generation"})
 """Fields in which a server repeats the request or the model's output; not part of its message."""
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _SECRET = re.compile(r"\b(?:sk|gsk|pk|rk|xai|AIza|hf|nvapi|csk|key)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}")
 _TITLE = re.compile("<title", re.IGNORECASE)
 _NON_TEXT_TAG = re.compile(r"<(?:script|style)\b", re.IGNORECASE)
@@ -236,6 +237,8 @@ class ErrorToFailureTranslator:
         sent = [("The API key", key.get_secret_value().strip() if key is not None else "")]
         sent += [(f"The header {name!r}", value) for name, value in self._endpoint.headers.items()]
         fault = next((said for name, value in sent if (said := find_header_fault(name, value))), "")
+        if illegal := [name for name in self._endpoint.headers if not _HEADER_NAME.fullmatch(name)]:
+            fault = f"{illegal[0]!r} cannot be the name of a header: write letters, digits and hyphens, as in X-Team"
         if wrong := find_url_fault(self._endpoint.base_url):
             fault = f"{self._endpoint.base_url!r} is not a usable base URL: {wrong}"
         elif (proxy := find_environment_proxy(self._endpoint.base_url)) and (

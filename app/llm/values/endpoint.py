@@ -130,7 +130,9 @@ def find_environment_proxy(base_url: str) -> str:
 def find_url_fault(url: str, example: str = "https://host/v1") -> str:
     """Return what is wrong with a URL and what to write instead; empty if it is valid."""
     if "://" not in url:
-        return f"it lacks http:// or https://; write http://{url} or https://{url}" if url else "it is empty"
+        if not url or re.search(r"\s", url):
+            return f"it has a space in it; write it as in {example}" if url else "it is empty"
+        return f"it lacks http:// or https://; write http://{url} or https://{url}"
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.config.toml_files import parse_toml
+from app.config.toml_files import describe_wrong_value, parse_toml
 from app.workspace.reading import read_regular_file
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ OWN_THEME_PREFIX = "signoff-"
 
 Colour = Annotated[str, Field(pattern=r"^(#[0-9a-fA-F]{3}|#[0-9a-fA-F]{6}|ansi_[a-z_]+)$")]
 """`#rgb`, `#rrggbb`, or one of Textual's `ansi_…` names."""
+_COLOUR_ADVICE = "write a colour as #rgb, #rrggbb or a name such as ansi_blue"
 
 _MAX_THEME_FILE_BYTES = 1024 * 1024
 _VARIABLE_NAME = re.compile(r"^[a-z][a-z0-9-]*$")
@@ -77,7 +78,9 @@ def load_themes(folder: Path) -> LoadedThemes:
         except ValidationError as error:
             first_error = error.errors(include_input=False, include_url=False)[0]
             field_path = ".".join(str(part) for part in first_error["loc"])
-            problems.append(f"Theme {path.name}: {field_path}: {first_error['msg']}.")
+            is_colour = first_error["type"] == "string_pattern_mismatch" and field_path != "name"
+            reason = _COLOUR_ADVICE if is_colour else describe_wrong_value(first_error["type"], first_error["msg"])
+            problems.append(f"Theme {path.name}: {field_path}: {reason}.")
         except (OSError, ValueError) as error:
             problems.append(f"Theme {path.name}: {error}.")
         else:

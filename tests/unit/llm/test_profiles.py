@@ -152,6 +152,7 @@ def test_profile_of_another_version_does_no_harm(stored: dict[str, Any]) -> None
         ({"mid_sytem": "inline"}, r"^profile\.mid_sytem: there is no such field\. Fields: .*mid_system"),
         ({"mid_system": "x"}, r"^profile\.mid_system: input should be 'inline', 'fold_first' or 'fold_user'\.$"),
         ({"tool_id": 7}, "tool_id"),
+        ({"images_supported": "foo"}, r"^profile\.images_supported: write true or false\.$"),
     ],
 )
 def test_a_wrong_setting_is_named(overrides: dict[str, Any], words: str) -> None:
