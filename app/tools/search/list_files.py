@@ -123,8 +123,8 @@ class ListFiles(Tool):
     Arguments = ListFilesArguments
     description = (
         "List the files of the workspace or of one folder, at any depth, one path per line, sorted. Ignored files "
-        f"are left out. Where there are more than {MAX_LISTED_FILES}, folders come with the number of files in them "
-        "instead: go on with `path` or `pattern`."
+        f"and names that are not UTF-8 are left out. Where there are more than {MAX_LISTED_FILES}, folders come with "
+        "the number of files in them instead: go on with `path` or `pattern`."
     )
 
     async def run(self, arguments: ListFilesArguments, context: ToolContext) -> ToolOutput:

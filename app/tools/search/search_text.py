@@ -390,8 +390,9 @@ class SearchText(Tool):
     Arguments = SearchTextArguments
     description = (
         "Find lines in the files of the workspace. The result has each file's path, then its matching lines with "
-        "their numbers; where there are too many, the first of them and the true count. Ignored files, binary files "
-        "and files that look like secrets are left out. Staged edits are searched in place of what is on disk."
+        "their numbers; where there are too many, the first of them and the true count. Ignored files, binary files, "
+        "files that look like secrets and files whose names are not UTF-8 are left out. Staged edits are searched in "
+        "place of what is on disk."
     )
 
     async def run(self, arguments: SearchTextArguments, context: ToolContext) -> ToolOutput:

@@ -22,12 +22,14 @@ def put(bench: Bench, *paths: str) -> None:
 
 
 async def test_lists_sorted_without_the_ignored_and_unasked(bench: Bench) -> None:
-    put(bench, "b.py", "a/z.py", "a/y.txt", "out/x.py", ".git/config", ".env")
+    put(bench, "b.py", "a/z.py", "a/y.txt", "out/x.py", ".git/config", ".env", "caf\udce9.py")
     (bench.workspace.root / ".gitignore").write_text("out/\n")
     output = await bench.call("list_files")
     assert output.text.split("\n") == [".env", ".gitignore", "a/y.txt", "a/z.py", "b.py"]
     assert output.summary == "5 files"
     assert bench.asked == []
+    for tool in (list_files.ListFiles, search_text.SearchText):
+        assert "not UTF-8" in tool.description, "the model knows what is left out"
 
 
 async def test_one_folder_and_a_pattern(bench: Bench) -> None:
