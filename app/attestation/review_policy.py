@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
 from app.attestation.signed_statement import read_user_allowed_signers
 from app.config.toml_files import describe_invalid_toml, parse_toml
@@ -46,7 +46,7 @@ class ReviewPolicy(BaseModel):
     """Patterns of authors (`NAME <EMAIL>`) that are agents; commits with `Assisted-by` count, too."""
     handwritten: Literal["review", "signature"] = "review"
     """Requirement for commits without an agent: reviews, or a signature by an allowed key of their author."""
-    author_counts: bool = True
+    author_counts: StrictBool = True
     """Whether a commit without an agent may be covered by reviews of its author."""
     people: StrictInt = Field(default=1, ge=0, le=9)
     """Number of different people who must have approved a change."""
@@ -54,7 +54,7 @@ class ReviewPolicy(BaseModel):
     """Maximum number of lines that were never on the screen; without it, any number."""
     checks: tuple[str, ...] = ()
     """Checks that must have passed on the reviewed content."""
-    rebased: bool = True
+    rebased: StrictBool = True
     """Accept reviewed hunks on another base; otherwise only exact versions of whole files."""
     paths: tuple[PathReviewRule, ...] = ()
     """Other numbers of people for some paths; the last matching rule counts."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, model_validator
 
 
 class McpServerTable(BaseModel):
@@ -28,7 +28,7 @@ class McpServerTable(BaseModel):
     """Further headers of each request; `${NAME}` as in `env`."""
     client_id: str = ""
     """The OAuth client id of signoff at this server; if empty, signoff registers itself."""
-    enabled: bool = True
+    enabled: StrictBool = True
     """Whether the server is started or connected to."""
     timeout: StrictFloat = Field(default=60, gt=0, le=3600)
     """Time limit of one call, in seconds."""
@@ -36,7 +36,7 @@ class McpServerTable(BaseModel):
     """Time limit from the start of the server to its list of tools, in seconds."""
     writable: tuple[str, ...] = ()
     """Paths outside the workspace that it may write, besides those that commands may write."""
-    layer: bool = True
+    layer: StrictBool = True
     """Whether it runs on a layer over the workspace; if not, it can write the files directly."""
 
     @model_validator(mode="after")
@@ -224,7 +224,7 @@ class ReadingLimitTable(BaseModel):
 
     unseen_lines: StrictInt | None = Field(default=None, ge=1)
     """Changed lines that may wait unread; if more wait, agents, patches and the model can stage nothing."""
-    pace: bool = False
+    pace: StrictBool = False
     """Whether the status bar shows how long the unread lines take at your reading speed, which is in no record."""
 
 

@@ -18,6 +18,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
+    StrictBool,
     StrictFloat,
     StrictInt,
     ValidationError,
@@ -107,9 +108,9 @@ class CheckTable(BaseModel):
     """Patterns as in `.gitignore`: it runs for proposals that change such a file, and `{files}` has only those."""
     seconds: StrictFloat = Field(default=60, gt=0, le=3600)
     """Time limit in seconds."""
-    feed: bool = False
+    feed: StrictBool = False
     """Whether a failure is reported to the model at once, with the staging result (`when = "staged"` only)."""
-    evidence: bool = False
+    evidence: StrictBool = False
     """Whether, after it has passed, it also runs without each hunk, to show whether it notices if the hunk is
     missing."""
     coverage: Annotated[str, Field(min_length=1), AfterValidator(_validate_report)] = "auto"
@@ -172,7 +173,7 @@ class Settings(BaseModel):
     """When the gate closes: after every step that stages an edit, or after a chain of them."""
     chain_steps: StrictInt = Field(default=3, ge=1, le=50)
     """Staging steps before the gate closes, with `gate = "chain"`."""
-    plan: bool = False
+    plan: StrictBool = False
     """Whether the model only plans: edits are refused, and changes by commands are discarded."""
     max_steps: StrictInt = Field(default=50, ge=1, le=1_000)
     """Steps in one turn before the model must stop."""
@@ -184,17 +185,17 @@ class Settings(BaseModel):
     """A theme of signoff, of Textual, or from the user's `themes` folder."""
     layout: Literal["auto", "unified", "split"] = "auto"
     """Layout of the diff; `auto` chooses by the width."""
-    wrap: bool = True
+    wrap: StrictBool = True
     """Whether long lines in the diff wrap."""
-    white_space: bool = True
+    white_space: StrictBool = True
     """Whether the diff shows changes in white space without effect."""
-    show_interventions: bool = True
+    show_interventions: StrictBool = True
     """Whether the chat shows signoff's messages to the model."""
     notify: Literal["bell", "desktop", "off"] = "bell"
     """How the terminal notifies you when control is back and it does not have the focus."""
-    continue_after_approval: bool = False
+    continue_after_approval: StrictBool = False
     """Whether the model continues by itself once the last waiting proposal is approved."""
-    commit: bool = False
+    commit: StrictBool = False
     """Whether each approved proposal becomes a git commit, of just its files."""
     ignored: Literal["write", "hold"] = "write"
     """Whether a command's changes to files that git ignores are written at its end, or only after your approval."""
@@ -215,7 +216,7 @@ class Settings(BaseModel):
     """Time limit in seconds, in all, for running a proposal's tests without each hunk."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], McpServerTable] = Field(default_factory=dict)
     """MCP servers by name, besides those in other agents' files; a table of the user overrides all others."""
-    mcp_of_others: bool = True
+    mcp_of_others: StrictBool = True
     """Whether to use the servers that the user has configured for Claude Code, Gemini CLI and Codex."""
     reading: ReadingLimitTable = Field(default_factory=ReadingLimitTable)
     """How much may wait for you to read, from all agents."""
@@ -225,7 +226,7 @@ class Settings(BaseModel):
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
     external_diff: str = ""
     """Command of the diff program; `$GIT_EXTERNAL_DIFF`, git's `diff.external` or `difft` if empty."""
-    vim: bool = False
+    vim: StrictBool = False
     """Whether the composer and the editor of proposed texts have Vim's keys."""
     keys: dict[str, str] = Field(default_factory=dict)
     """Remapped keys: action id to comma-separated keys."""

@@ -525,6 +525,7 @@ def test_an_invalid_policy_is_reported_in_one_line(project: Project) -> None:
         (f"people = {'[' * 5_000}\n", "nested too deeply"),
         ("people = 'all'\n", "people: write a whole number."),
         ("people = true\n", "people: write a whole number."),
+        ("rebased = 'no'\n", "rebased: write true or false."),
         ("[paths]\nmatch = ['*']\n", "paths: write each as a table under [[paths]]."),
         ("[[paths]]\nmatch = ['*']\n[[paths]]\n", "match of [[paths]] number 2: this is missing."),
         ('allowed_signers = "none"\n', "is not in the base"),

@@ -324,6 +324,8 @@ def test_invalid_setting_is_named_as_in_the_file(user: Path) -> None:
         ("max_time = true", "max_time: write a number."),
         ("check = [{ name = 'a', run = 'x', seconds = true }]", "seconds of [[check]] number 1 (a): write a number."),
         ("wrap = 'maybe'", "wrap: write true or false."),
+        ("commit = 'no'", "commit: write true or false."),
+        ("mcp = { m = { command = 'x', enabled = 0 } }", "mcp.m.enabled: write true or false."),
         ("command_writable = '/srv'", "command_writable: write a list in brackets."),
         ("headers = 'x'", "headers: write a table."),
         ("price = { m = 1 }", "price.m: write a table."),

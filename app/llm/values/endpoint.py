@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
 from app.config.config_tables import PriceTable
 
@@ -205,51 +205,51 @@ class EndpointProfile(BaseModel):
     cannot render or was not checked."""
     tool_choice_none: Literal["honoured", "ignored", "rejected", "fails"] = "honoured"
     """How the server handles `tool_choice: "none"`; `fails`: it returns an error if the model calls a tool anyway."""
-    tools_supported: bool = True
+    tools_supported: StrictBool = True
     """Whether the model accepts tools; without them it can only talk."""
-    images_supported: bool | None = None
+    images_supported: StrictBool | None = None
     """Whether the model accepts images; None if unknown. A note names the images that are not sent."""
     refused_images: list[str] = []
     """SHA-256 of images that the server refused although it accepts others."""
     refused_tools: list[str] = []
     """Tools of MCP servers whose schema the server refused, by `tool_fingerprint`."""
-    bridge_tool_user: bool = False
+    bridge_tool_user: StrictBool = False
     """Insert a short assistant message between a tool result and a user message, as Mistral's templates require."""
-    single_call_turns: bool = False
+    single_call_turns: StrictBool = False
     """Split messages with several calls, because the chat template accepts one call per assistant message."""
-    merge_users: bool = True
+    merge_users: StrictBool = True
     """Join consecutive user messages into one."""
     tool_id: str = Field(default="any", pattern=r"^(?:any|alnum9|word64|max[1-9][0-9]{1,2})$")
     """Format of tool call ids: `any` reasonable id, nine letters and digits (`alnum9`, Mistral), a maximum length
     (`max64`), or 64 letters, digits, `_` and `-` (`word64`, Anthropic)."""
-    tool_name_on_result: bool = False
+    tool_name_on_result: StrictBool = False
     """Put the tool's name on every result."""
     empty_content: Literal["empty", "null", "absent"] = "empty"
     """The value of `content` beside tool calls without text."""
-    text_beside_calls: bool = True
+    text_beside_calls: StrictBool = True
     """Whether a message may have both text and calls; if not (Mistral's first templates), only the calls are sent."""
-    developer_role: bool = False
+    developer_role: StrictBool = False
     """Send the role `developer` instead of `system`."""
-    parallel_tool_calls: bool | None = None
+    parallel_tool_calls: StrictBool | None = None
     """The value to send; None sends none."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The name of the field for the output limit."""
-    stream_usage: bool = True
+    stream_usage: StrictBool = True
     """Request the usage in the stream."""
     reasoning_echo: Literal["never", "same_model", "required_on_calls"] = "never"
     """How reasoning is sent back: never, unchanged to the model that produced it, or as `reasoning_content` beside
     every tool call, even if empty (DeepSeek, Moonshot)."""
-    call_extras_echo: bool = False
+    call_extras_echo: StrictBool = False
     """Send opaque fields of tool calls back unchanged (Gemini's thought signature)."""
-    placeholder_signatures: bool = False
+    placeholder_signatures: StrictBool = False
     """Send Google's placeholder as the signature of calls that another model made (Gemini 3)."""
-    opaque_echo: bool = True
+    opaque_echo: StrictBool = True
     """Send signed thinking (Anthropic) and encrypted reasoning (Responses) back to the model that produced them."""
-    cache_breakpoints: bool = True
+    cache_breakpoints: StrictBool = True
     """Mark how much of the prompt can be cached, if the wire supports it (Anthropic)."""
     output_limit: StrictInt | None = None
     """Maximum number of tokens of a response if the wire requires it (Anthropic); None: the default for the model."""
-    finish_optional: bool = False
+    finish_optional: StrictBool = False
     """The server never sends a finish reason: a clean end of the stream counts as complete."""
     refused: dict[str, Any] = Field(default_factory=dict)
     """The user's request settings that the server refused, each with the refused value."""
