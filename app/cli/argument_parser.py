@@ -356,7 +356,6 @@ def _add_record_commands(commands: Any) -> None:
     verify.add_argument(
         "--format",
         choices=("text", "github", "sarif", "badge"),
-        default="text",
         help="annotations for GitHub Actions, SARIF, or a badge of shields.io (default: text)",
     )
     verify.add_argument(

@@ -31,15 +31,17 @@ def verify_commits(arguments: argparse.Namespace) -> ExitCode:
         `ExitCode.REFUSED` if a change that the policy covers was not reviewed.
 
     Raises:
-        CommandError: The range is empty, or git, a note or the policy cannot be read.
+        CommandError: The options conflict, the range is empty, or git, a note or the policy cannot be read.
     """
+    if arguments.json and arguments.format:
+        raise CommandError("Give --json or --format, one of them.", ExitCode.USAGE)
     require_workspace_folder(arguments.workspace)
     root, when = Path(arguments.workspace).resolve(), _parse_verification_time(arguments.at)
     try:
         verified = verify_range(root, arguments.range, when, policy_file=arguments.policy, more_notes=arguments.notes)
     except GitFailed as error:
         raise CommandError(str(error)) from error
-    _PRINTERS["json" if arguments.json else arguments.format](verified)
+    _PRINTERS["json" if arguments.json else arguments.format or "text"](verified)
     return ExitCode.DONE if verified.covered else ExitCode.REFUSED
 
 

@@ -550,6 +550,7 @@ def test_unreviewed_commits_are_listed_as_json(reviewed: Project) -> None:
     places = [result["locations"][0]["physicalLocation"] for result in found]
     assert places[0] == {"artifactLocation": {"uri": "a.txt"}, "region": {"startLine": 31}}
     assert places[1] == {"artifactLocation": {"uri": "b%2C%20c%25.txt"}, "region": {"startLine": 1}}
+    assert reviewed.verify("--format", "sarif", "--json")[0] == 2
     badge = json.loads(reviewed.verify("--format", "badge")[1])
     assert (badge["message"], badge["color"]) == ("0 of 1 commit", "red")
     first, second = json.loads(reviewed.verify("--json")[1])["commits"][0]["files"]
