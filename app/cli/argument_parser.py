@@ -314,7 +314,9 @@ def _add_export_command(commands: Any) -> None:
 
 def _add_doctor_command(commands: Any) -> None:
     doctor = _add_command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
-    _add_flag(doctor, "--hook-schema", "instead: the JSON schema of what hooks are told")
+    doctor.add_argument(
+        "--hook-schema", dest="schema", action="store_true", help="instead: the JSON schema of what hooks are told"
+    )
     _add_model_options(doctor)
 
 

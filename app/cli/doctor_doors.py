@@ -2,13 +2,12 @@
 
 import argparse
 import asyncio
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
+from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import AgentHookStateJson, DoctorCheckJson, DoctorDocument, HookTrialJson, ProposalJson
 from app.cli.proposal_list import format_proposal_line
 from app.doors.hook.agents import AGENTS, ExternalAgent, HookOptions, find_agent
@@ -53,12 +52,6 @@ _RESULT_MARKS = {True: "✓", False: "✗", None: "?"}
 
 def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Examine the endpoint and the installation, print the results, and store the endpoint's features."""
-    if arguments.hook_schema:
-        from app.automation import event_hooks
-        from app.cli.keys_servers_completion import document_schema
-
-        print_text(json.dumps(document_schema(event_hooks.HookEventDocument, event_hooks), indent=2) + "\n")
-        return ExitCode.DONE
     found = _diagnose_endpoint(runtime, quiet=arguments.json)
     rest = [
         asyncio.run(_describe_command_sandbox(runtime)),

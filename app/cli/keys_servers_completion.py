@@ -3,6 +3,7 @@
 import argparse
 import ast
 import inspect
+import json
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,12 @@ from pydantic import TypeAdapter
 from app.cli import json_documents
 from app.cli.argument_parser import add_app_options, make_command_parser
 from app.cli.command_output import ExitCode, print_error, print_json, print_line, print_text
-from app.cli.json_documents import ActionKeysJson, ConfiguredServerJson
+from app.cli.json_documents import (
+    ActionKeysJson,
+    ConfiguredServerJson,
+    LoggedDecisionJson,
+    RecordVerificationDocument,
+)
 from app.keys.actions import ACTIONS
 from app.keys.keymap import KeymapError, config_key_name, effective_keys, validate_and_convert_keymap
 from app.mcp_client.configured_servers import find_configured_servers
@@ -22,7 +28,20 @@ from app.runtime.open_workspace import OpenWorkspace
 _SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def document_schema(document: Any, module: ModuleType = json_documents) -> dict[str, Any]:
+def print_schema(arguments: argparse.Namespace) -> ExitCode:
+    """Print the JSON schema of the decisions, of their verification, or of the events that hooks get."""
+    if arguments.command == "doctor":
+        # Imported only here: it delays the other commands.
+        from app.automation import event_hooks
+
+        schema = _document_schema(event_hooks.HookEventDocument, event_hooks)
+    else:
+        schema = _document_schema(RecordVerificationDocument if arguments.verify else list[LoggedDecisionJson])
+    print_text(json.dumps(schema, indent=2) + "\n")
+    return ExitCode.DONE
+
+
+def _document_schema(document: Any, module: ModuleType = json_documents) -> dict[str, Any]:
     """Return the JSON schema of a document, or of a list of one, with the docstring of each field."""
     schema = TypeAdapter(document).json_schema(mode="serialization")
     documented = _field_docstrings(module)

@@ -1,11 +1,10 @@
 """`signoff log`, `signoff trailers` and `signoff notes`."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
+from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import (
     ChangedOrMissingEntryJson,
     CommandRecipeJson,
@@ -47,13 +46,7 @@ _MAX_COMMITS = 3
 
 
 def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Print every decision with time, files and feedback; or verify the record; or print the schema."""
-    if arguments.schema:
-        from app.cli.keys_servers_completion import document_schema
-
-        schema = document_schema(RecordVerificationDocument if arguments.verify else list[LoggedDecisionJson])
-        print_text(json.dumps(schema, indent=2) + "\n")
-        return ExitCode.DONE
+    """Print every decision with time, files and feedback; or verify the record."""
     if arguments.verify:
         return _verify_record(runtime, arguments)
     record = DecisionRecordReader(runtime.database, runtime.name)

@@ -102,6 +102,8 @@ def _run_command(arguments: "argparse.Namespace") -> int:
     # A command ends before it fills the memory; garbage collection takes a fifth of the time of a long one.
     gc.set_threshold(_GARBAGE_COLLECTION_THRESHOLD)
     command = COMMANDS[arguments.command]
+    if getattr(arguments, "schema", False):
+        command = command._replace(module="keys_servers_completion", function="print_schema", opens_workspace=False)
     try:
         run = getattr(import_module(f"app.cli.{command.module}"), command.function)
         if command.opens_workspace:

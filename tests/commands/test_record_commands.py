@@ -375,6 +375,13 @@ def test_notes_have_the_approved_lines_and_the_caller_of_a_deciding_command(
     assert callers["P1"] is None and "CLAUDECODE" in callers["P3"]["agent_variables"]
 
 
+def test_schemas_need_no_usable_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "file"))
+    for words in ("log --schema", "log --verify --schema", "doctor --hook-schema"):
+        assert "properties" in exits(0, *words.split())
+
+
 def test_log_fits_its_schema_and_names_the_host_of_the_model(committed: Path) -> None:
     printed("undo", "P3", "--json")
     assert printed("log", "--json")[-1]["origin"]["host"] == "models.example:8443"
