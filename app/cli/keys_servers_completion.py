@@ -79,7 +79,9 @@ def print_completion(arguments: argparse.Namespace) -> ExitCode:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         elif action.metavar in ("FILE", "PATH"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-    print_text(shtab.complete(parser, shell=arguments.shell) + "\n")
+    # The first word may also be a workspace.
+    preamble = "_shtab_signoff_pos_0_COMPGEN=_shtab_compgen_dirs" if arguments.shell == "bash" else ""
+    print_text(shtab.complete(parser, arguments.shell, preamble=preamble) + "\n")
     return ExitCode.DONE
 
 

@@ -438,10 +438,12 @@ def test_completion_offers_commands_and_options_but_no_internal_ones(signoff: Ru
         assert "approve" in text and "--hunks" in text.replace("-l hunks", "--hunks")
         assert "until-stdin-closes" not in text
     (tmp_path / "signoff.bash").write_text(scripts["bash"])
+    (tmp_path / "my-work").mkdir()
     ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shtab_signoff; echo "${COMPREPLY[@]}"'
     for words, expected in (
         ("--the", "--theme"),
         ("appr", "approve"),
+        ("my-", "my-work"),
         ("approve --hu", "--hunks"),
         ("run x --image sig", "signoff.bash"),
     ):
