@@ -47,6 +47,7 @@ from app.conversation.events import (
     ProposalDecided,
     Question,
     SideAnswer,
+    UserMessage,
     UserNotice,
 )
 from app.conversation.log import EventLog
@@ -81,6 +82,13 @@ class EventPublishingFold:
         if self._gate.is_closed != self._published_closed:
             self._published_closed = self._gate.is_closed
             self._publish(GateOpenedOrClosed(self._gate.is_closed))
+
+
+def _is_said(event: Event) -> bool:
+    """Return whether an event has words of the user or the model that requests contain."""
+    return isinstance(event, UserMessage | AssistantMessage) or (
+        isinstance(event, ProposalDecided) and has_feedback(event)
+    )
 
 
 class SessionUsageTotals:
@@ -201,15 +209,19 @@ class Session(DecisionService):
         await self._turns.answer(text, call, images)
         await self._notify_unseen_images(images)
 
-    async def resume(self) -> None:
+    async def resume(self) -> bool:
         """Let the model continue without a message, after the running turn; an open question must be answered first.
 
-        A request that waits for its retry time is retried at once.
+        A request that waits for its retry time is retried at once. Return False, and send nothing, if neither the
+        user nor the model has said anything yet: many servers refuse a request that has system messages alone.
         """
         if self.phase is SessionPhase.RETRYING:
             self.ports.model.retry_now()
-        else:
+        elif self.queue or any(map(_is_said, self.log.events)):
             await self._turns.continue_turn()
+        else:
+            return False
+        return True
 
     async def compact(self) -> None:
         """Compact the context now, with a summary of the older history."""

@@ -283,8 +283,14 @@ class PlainChat:
             waiting = await asyncio.to_thread(self._runtime.service.pending)
             self._offered_revisions |= {(proposal.id, proposal.revision) for proposal in waiting}
         wanted, self._review.goes_on = self._review.goes_on, False
-        if wanted or (self._review.approved and self._host.settings.continue_after_approval and not waiting):
+        if wanted:
+            await self._continue()
+        elif self._review.approved and self._host.settings.continue_after_approval and not waiting:
             await self.session.resume()
+
+    async def _continue(self) -> None:
+        if not await self.session.resume():
+            self._terminal.print_lines("There is nothing to continue yet; write a message.")
 
     async def _read_and_send(self) -> bool:
         """Read the user's next line and send it or run its command; return False to leave."""
@@ -307,7 +313,7 @@ class PlainChat:
                     self._terminal.print_lines(f"{command}  {words}")
                 self._terminal.print_lines("A line that ends with a backslash goes on with the next one.")
             case "/continue":
-                await self.session.resume()
+                await self._continue()
             case "/review":
                 await self._run_review([self._runtime.service.get(name).id for name in argument.split()])
             case _:

@@ -44,9 +44,9 @@ async def test_o_approves_and_continues_the_model_when_nothing_waits(
         session, may_resume = run.app.require_session(), asyncio.Event()
         resume = session.resume
 
-        async def resume_late() -> None:
+        async def resume_late() -> bool:
             await may_resume.wait()
-            await resume()
+            return await resume()
 
         monkeypatch.setattr(session, "resume", resume_late)
         server.call(*edit("'Hi '", "'Hey '"))
@@ -70,6 +70,17 @@ async def test_o_approves_and_continues_the_model_when_nothing_waits(
         assert any("approved proposal P2" in text for text in said)
         assert any("go on" in text for text in said)
         assert "The model goes on" not in run.text
+
+
+async def test_o_sends_no_request_before_anything_is_said(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        patch = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,2 @@\n def greet(name):\n"
+        run.runtime.service.stage_patch(patch + "-    return 'Hello ' + name\n+    return 'Hi ' + name\n")
+        await run.app.show_proposals()
+        await run.see("P1")
+        await run.review("o")
+        await run.see("There is nothing to continue yet")
+        assert "'Hi '" in run.file and server.requests == []
 
 
 async def test_with_the_setting_the_last_approval_continues_the_model(tmp_path: Path, server: WireServer) -> None:

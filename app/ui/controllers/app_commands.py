@@ -433,9 +433,8 @@ class SlashCommandRunner:
             raise BadArgument("The model is at work already.")
         if session.question is not None:
             raise BadArgument("A question waits for your answer; answer it to go on.")
-        if not session.log.events:
+        if not await session.resume():
             raise BadArgument("There is nothing to continue yet; write a message.")
-        await session.resume()
 
     async def _model(self, argument: str) -> None:
         name = await self._connector.change_model(slash_commands.parse_optional_word("model", argument))

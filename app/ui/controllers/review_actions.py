@@ -123,8 +123,9 @@ class DecisionFollowUpController:
             return " Let the model go on in the window that has this session open."
         if session.question is not None:
             return " The model goes on once you have answered its question."
-        await session.resume()
-        return " The model goes on."
+        if await session.resume():
+            return " The model goes on."
+        return " There is nothing to continue yet; write a message." if is_requested else ""
 
     def handle_update(self, update: "Update") -> None:
         """Handle an update of the session."""
