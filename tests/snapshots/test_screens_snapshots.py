@@ -225,6 +225,7 @@ async def opened(pilot: Pilot[Any]) -> SignoffApp:
 LOADED = {
     "sessions": "Have a look at the diff.",
     "models": "devstral-small",
+    "setup": "2 models on this machine",
     "doctor": "run on a layer over the workspace",
 }
 """What stands on a screen once it has loaded what it shows."""
