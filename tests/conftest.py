@@ -19,7 +19,7 @@ import pytest
 import textual.screen
 from hypothesis import HealthCheck, settings
 
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.databases import copy_new_databases
@@ -166,4 +166,4 @@ def reason_without_layer() -> str:
         workspace = Path(folder).resolve() / "ws"
         workspace.mkdir()
         probe = asyncio.run(Sandbox(Workspace(workspace), workspace.parent / "runs", own_folders=()).probe())
-    return probe.why_not if probe.mode is SandboxMode.IN_PLACE else ""
+    return probe.why_not if probe.mode is CommandWriteMode.IN_PLACE else ""

@@ -15,7 +15,7 @@ from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded, Pro
 
 if TYPE_CHECKING:
     from app.agent.ports import OtherSession
-    from app.proposals.decide.conflicts import ConflictSide
+    from app.proposals.decide.conflicts import ConflictChoice
 
 
 def approval_event(
@@ -221,7 +221,7 @@ class DecisionService(ABC):
         return proposal
 
     async def resolve_conflict(
-        self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
+        self, proposal_id: str, path: str, answer: "str | ConflictChoice", seen: FileVersion | None
     ) -> Proposal:
         """Write the user's resolution of a conflict into a stale proposal; a system message informs the model."""
         proposal = await asyncio.to_thread(self.proposal_service.resolve_conflict, proposal_id, path, answer, seen)

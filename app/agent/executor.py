@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from app.agent.gate import EditLimitGate
+from app.agent.gate import TurnStagingGate
 from app.agent.limits import TurnBudget
 from app.agent.ports import SessionPorts, TurnSettings
 from app.agent.updates import CommandOutputStreamed, PhaseChanged, ProposalsChanged, SessionPhase, Update
@@ -153,7 +153,7 @@ class _BatchState(Struct):
     """State of a batch of calls while it runs."""
 
     draft: "Draft"
-    gate: EditLimitGate
+    gate: TurnStagingGate
     recorder: ToolCallBatchEventWriter
     budget: TurnBudget
     edit_results: list[ToolResult] = field(default_factory=list)
@@ -253,7 +253,7 @@ class Executor:
         return None
 
     async def run_calls(
-        self, message: AssistantMessage, interrupter: Interrupter, gate: EditLimitGate, budget: TurnBudget
+        self, message: AssistantMessage, interrupter: Interrupter, gate: TurnStagingGate, budget: TurnBudget
     ) -> None:
         """Run the calls of a response in order.
 

@@ -76,7 +76,7 @@ class GateClosingPolicy(Struct, frozen=True):
         return max(1, self.chain_steps) if self.kind == "chain" else 1
 
 
-class EditLimitGate:
+class TurnStagingGate:
     """Blocks a turn's tool calls once it has staged all edits that the policy allows; a fold over the log."""
 
     def __init__(self, policy: GateClosingPolicy) -> None:

@@ -21,7 +21,7 @@ from app.conversation.events import (
     ToolResult,
 )
 from app.conversation.log import EventLog
-from app.conversation.proposal_reports import PendingAndDeniedProposals, format_file_stats
+from app.conversation.proposal_reports import PendingAndDeniedTracker, format_file_stats
 from app.copies import replace
 from app.proposals.proposal_service import ProposalService
 from app.proposals.text.line_comparison import LineRange
@@ -421,7 +421,7 @@ class TurnStartInterventionBuilder:
         log: EventLog,
         service: ProposalService,
         session_id: str,
-        pending: PendingAndDeniedProposals,
+        pending: PendingAndDeniedTracker,
         planning: Callable[[], bool] = lambda: False,
     ) -> None:
         self._service = service

@@ -134,50 +134,50 @@ class LadderRule(StrEnum):
     NO_PROGRESS = "no progress"
 
 
-class ChosenLadderAction(Struct, frozen=True):
+class ChosenNextAction(Struct, frozen=True):
     """The next action and the rule that chose it."""
 
     rung: LadderRule
     action: LadderAction
 
 
-def choose_action(state: NextActionInputs) -> ChosenLadderAction:
+def choose_action(state: NextActionInputs) -> ChosenNextAction:
     """Return the next action of a turn, and the rule that chose it; a pure function of the state."""
     if (move := _control_flow(state)) is not None:
         return move
     if state.failure == "context_full" or state.last is LastEntryKind.NO_ROOM:
-        return _within_limits(state, ChosenLadderAction(LadderRule.FULL_CONTEXT, _on_full_context(state)))
+        return _within_limits(state, ChosenNextAction(LadderRule.FULL_CONTEXT, _on_full_context(state)))
     if state.failure:
-        move = ChosenLadderAction(LadderRule.FAILED_REQUEST, _after_failure(state))
+        move = ChosenNextAction(LadderRule.FAILED_REQUEST, _after_failure(state))
     else:
-        move = ChosenLadderAction(LadderRule.LAST_RESPONSE, _after_response(state))
+        move = ChosenNextAction(LadderRule.LAST_RESPONSE, _after_response(state))
     return _within_limits(
         state, _check_request(state, move, move.action) if isinstance(move.action, SendRequest) else move
     )
 
 
-def _control_flow(state: NextActionInputs) -> ChosenLadderAction | None:
+def _control_flow(state: NextActionInputs) -> ChosenNextAction | None:
     if state.aborted:
-        return ChosenLadderAction(LadderRule.USER_STOP, EndTurn("aborted"))
+        return ChosenNextAction(LadderRule.USER_STOP, EndTurn("aborted"))
     if state.question_open:
-        return ChosenLadderAction(LadderRule.OPEN_QUESTION, WaitForAnswer())
+        return ChosenNextAction(LadderRule.OPEN_QUESTION, WaitForAnswer())
     if state.closing_sent:
-        return ChosenLadderAction(LadderRule.CLOSING_REQUEST, _after_closing(state))
+        return ChosenNextAction(LadderRule.CLOSING_REQUEST, _after_closing(state))
     if state.gate_closed:
         kind = InterventionKind.UNREAD if state.unread else InterventionKind.STAGED
-        return ChosenLadderAction(LadderRule.CLOSED_GATE, SendClosingRequest(kind))
+        return ChosenNextAction(LadderRule.CLOSED_GATE, SendClosingRequest(kind))
     return None
 
 
-def _within_limits(state: NextActionInputs, move: ChosenLadderAction) -> ChosenLadderAction:
+def _within_limits(state: NextActionInputs, move: ChosenNextAction) -> ChosenNextAction:
     """Return `move`, or the end of the turn if `move` sends a request that a cost or time limit forbids."""
     if state.limit is None or not isinstance(move.action, SendRequest | CompactContext):
         return move
     # If the context is full, a closing request does not fit either.
     if not state.steps or state.failure == "context_full" or state.last is LastEntryKind.NO_ROOM:
-        return ChosenLadderAction(LadderRule.SPENDING_LIMIT, EndTurn("failed", state.limit_message, state.limit))
+        return ChosenNextAction(LadderRule.SPENDING_LIMIT, EndTurn("failed", state.limit_message, state.limit))
     kind = InterventionKind.COST_LIMIT if state.limit == "cost" else InterventionKind.TIME_LIMIT
-    return ChosenLadderAction(LadderRule.SPENDING_LIMIT, SendClosingRequest(kind))
+    return ChosenNextAction(LadderRule.SPENDING_LIMIT, SendClosingRequest(kind))
 
 
 def _on_full_context(state: NextActionInputs) -> LadderAction:
@@ -244,18 +244,18 @@ def _after_response(state: NextActionInputs) -> LadderAction:
     return action
 
 
-def _check_request(state: NextActionInputs, move: ChosenLadderAction, request: SendRequest) -> ChosenLadderAction:
+def _check_request(state: NextActionInputs, move: ChosenNextAction, request: SendRequest) -> ChosenNextAction:
     """Return `move`, or another decision if the step limit, missing progress or a full context forbids a request."""
     if state.steps >= state.step_limit:
-        return ChosenLadderAction(LadderRule.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))
+        return ChosenNextAction(LadderRule.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))
     if state.last is LastEntryKind.RESULTS and request.nudge is None:
         stuck = max(state.repeats - NO_PROGRESS_REPEATS, state.fruitless_steps - NO_PROGRESS_FRUITLESS_STEPS)
         if stuck >= NO_PROGRESS_PATIENCE:
-            return ChosenLadderAction(LadderRule.NO_PROGRESS, SendClosingRequest(InterventionKind.NO_PROGRESS))
+            return ChosenNextAction(LadderRule.NO_PROGRESS, SendClosingRequest(InterventionKind.NO_PROGRESS))
         if stuck >= 0 and state.no_progress_nudges < NUDGES:
-            move = ChosenLadderAction(LadderRule.NO_PROGRESS, SendRequest(InterventionKind.NO_PROGRESS))
+            move = ChosenNextAction(LadderRule.NO_PROGRESS, SendRequest(InterventionKind.NO_PROGRESS))
     if state.room_needed and not state.compacted:
-        return ChosenLadderAction(LadderRule.FULL_CONTEXT, CompactContext())
+        return ChosenNextAction(LadderRule.FULL_CONTEXT, CompactContext())
     return move
 
 

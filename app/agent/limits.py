@@ -13,8 +13,8 @@ from app.conversation.events import (
     HistoryCompacted,
     Intervention,
     InterventionKind,
-    LadderMove,
     LimitName,
+    NextActionChosen,
     RequestFailed,
     RequestSent,
     SideAnswer,
@@ -77,7 +77,7 @@ def format_cost(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.2g}"
 
 
-_TURN_EVENTS = (LadderMove, RequestSent, RequestFailed, AssistantMessage, ToolStarted, ToolResult, TurnEnded)
+_TURN_EVENTS = (NextActionChosen, RequestSent, RequestFailed, AssistantMessage, ToolStarted, ToolResult, TurnEnded)
 """Events that only a running turn writes; other events may come days after a crash that left a turn without end."""
 
 

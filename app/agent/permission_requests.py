@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from app.agent.updates import PermissionRequested, PermissionResolved, SessionFailed, Update
 from app.concurrency import WaitInterrupted
-from app.conversation.events import CallDenied
+from app.conversation.events import CallDeniedWithFeedback
 from app.conversation.log import EventLog
 from app.copies import replace
 from app.tools.base.command_forms import AllowableCommandPattern, AllowableMcpTool, load_permission_form
@@ -151,10 +151,12 @@ class PermissionRequestService:
                 waiting.answer.set_exception(WaitInterrupted())
 
 
-def _denial_event(waiting: _OpenRequest, feedback: str) -> CallDenied:
+def _denial_event(waiting: _OpenRequest, feedback: str) -> CallDeniedWithFeedback:
     permission_request = waiting.permission_request
     # The first line of the detail names the command, its changes or the server's tool.
     subject = permission_request.detail.removeprefix("$ ").strip().partition("\n")[0]
     if len(subject) > _MAX_SUBJECT_CHARACTERS:
         subject = f"{subject[:_MAX_SUBJECT_CHARACTERS]}…"
-    return CallDenied(call=waiting.call, asked=permission_request.kind, subject=subject, feedback=feedback)
+    return CallDeniedWithFeedback(
+        call=waiting.call, asked=permission_request.kind, subject=subject, feedback=feedback
+    )

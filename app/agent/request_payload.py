@@ -20,7 +20,7 @@ from app.conversation.events import (
     UserMessage,
     UserNotice,
 )
-from app.conversation.payload.image_attachment import image_unsent_reason
+from app.conversation.payload.image_attachment import image_unsent_reason_code
 from app.conversation.payload.projection import PayloadInputs
 from app.images.image import Image, indexes_over_request_limits, join_quoted_names
 from app.llm.values.endpoint import EndpointProfile
@@ -62,7 +62,7 @@ class NextRequestImagesFold:
             image
             for number, images in reversed(self._images.items())
             for image in reversed(images)
-            if not image_unsent_reason(image, profile, from_tool=number in self._tool_event_ids)
+            if not image_unsent_reason_code(image, profile, from_tool=number in self._tool_event_ids)
         ]
         excess = set(indexes_over_request_limits(newest_first))
         wanted = {image.sha256 for position, image in enumerate(newest_first) if position not in excess}
@@ -89,7 +89,7 @@ def unseen_images_notice(images: Sequence[Image], model: str) -> UserNotice:
     return UserNotice(text=text, level="warning")
 
 
-class RequestPayloadBuilder:
+class RequestPayloadCache:
     """Builds a request's payload for a profile, and caches the last one; not safe on several threads at a time.
 
     Args:
@@ -137,9 +137,9 @@ class RequestFactory:
             prompt, schemas, closing, endpoint.base_url, endpoint.model, endpoint.options, images=images
         )
 
-    def prepare(self, make: Callable[[EndpointProfile], Payload], model: str) -> RequestPayloadBuilder:
+    def prepare(self, make: Callable[[EndpointProfile], Payload], model: str) -> RequestPayloadCache:
         """Return the request whose payload `make` builds for a profile; `make` is pure and runs on a thread."""
-        return RequestPayloadBuilder(make, model, self._remember_request)
+        return RequestPayloadCache(make, model, self._remember_request)
 
     def _remember_request(self, request: RequestInputs) -> None:
         self.last_sent = request

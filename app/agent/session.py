@@ -17,7 +17,7 @@ from app.agent.decision_service import (
     unrecorded_decision_error,
 )
 from app.agent.executor import Executor
-from app.agent.gate import EditLimitGate, GateClosingPolicy
+from app.agent.gate import GateClosingPolicy, TurnStagingGate
 from app.agent.interventions import TurnStartInterventionBuilder
 from app.agent.limits import SessionCostAndTimeMeter
 from app.agent.permission_requests import GrantedPermissions, PermissionRequestService
@@ -51,7 +51,7 @@ from app.conversation.events import (
     UserNotice,
 )
 from app.conversation.log import EventLog
-from app.conversation.proposal_reports import PendingAndDeniedProposals
+from app.conversation.proposal_reports import PendingAndDeniedTracker
 from app.conversation.token_totals import TokenTotals
 from app.copies import replace
 from app.images.image import Image
@@ -65,7 +65,7 @@ Subscriber = Callable[[Update], None]
 class EventPublishingFold:
     """Fold that publishes each stored event and its effect on gate and queue to the subscribers."""
 
-    def __init__(self, gate: EditLimitGate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
+    def __init__(self, gate: TurnStagingGate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
         self._gate = gate
         self._queue = queue
         self._publish = publish
@@ -113,8 +113,8 @@ class Session(DecisionService):
         self.ports = ports
         self.settings = settings
         self.log = EventLog(ports.sink, events)
-        self.gate = self.log.attach(EditLimitGate(settings.policy))
-        self.pending = self.log.attach(PendingAndDeniedProposals())
+        self.gate = self.log.attach(TurnStagingGate(settings.policy))
+        self.pending = self.log.attach(PendingAndDeniedTracker())
         self.context = ContextCompactor(self.log)
         self.token_totals = self.log.attach(SessionUsageTotals())
         self._usage = self.log.attach(SessionCostAndTimeMeter())

@@ -21,10 +21,10 @@ from app.conversation.events import (
     ContentPruned,
     Event,
     HistoryCompacted,
+    ProposalLocation,
     SideAnswer,
     SideExchange,
     SideQuestion,
-    ThreadAnchor,
     collect_side_exchanges,
 )
 from app.conversation.log import EventLog
@@ -266,7 +266,7 @@ _IGNORED_CALL_NOTE = "It also called a tool, which was not run."
 class _OpenQuestion(Struct):
     """A question that waits for its answer."""
 
-    thread: ThreadAnchor
+    thread: ProposalLocation
     interrupter: Interrupter = field(default_factory=Interrupter)
     text: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -303,11 +303,11 @@ class SideQuestionService:
         """The open questions, by question id."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def is_answer_awaited(self, place: ThreadAnchor) -> bool:
+    def is_answer_awaited(self, place: ProposalLocation) -> bool:
         """Return whether an answer is awaited in this thread."""
         return any(question.thread == place for question in self._open_questions.values())
 
-    async def ask(self, place: ThreadAnchor, text: str, picked: str = "") -> str:
+    async def ask(self, place: ProposalLocation, text: str, picked: str = "") -> str:
         """Record a question and start sending it; return its id at once. The answer is published.
 
         Raises:
@@ -355,7 +355,7 @@ class SideQuestionService:
 
     # Subject
 
-    def _load_subject(self, place: ThreadAnchor) -> tuple[SideQuestionSubject, tuple[SideExchange, ...]]:
+    def _load_subject(self, place: ProposalLocation) -> tuple[SideQuestionSubject, tuple[SideExchange, ...]]:
         """Return the current state of the subject and the earlier exchanges of its thread; call it on a thread.
 
         Raises:

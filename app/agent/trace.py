@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import fields
 
 from app.agent.ladder import (
-    ChosenLadderAction,
+    ChosenNextAction,
     CompactContext,
     EndTurn,
     NextActionInputs,
@@ -27,7 +27,7 @@ from app.conversation.events import (
     ContentPruned,
     Event,
     HistoryCompacted,
-    LadderMove,
+    NextActionChosen,
     RequestFailed,
     RequestSent,
     ToolResult,
@@ -40,7 +40,7 @@ _MAX_NAME_CHARACTERS = 40
 """Maximum number of characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
 
 
-def make_ladder_move_event(state: NextActionInputs, move: ChosenLadderAction) -> LadderMove:
+def make_ladder_move_event(state: NextActionInputs, move: ChosenNextAction) -> NextActionChosen:
     """Return the log event that records a decision of the ladder and the state on which it is based."""
     match move.action:
         case EndTurn(stopped=stopped):
@@ -60,7 +60,7 @@ def make_ladder_move_event(state: NextActionInputs, move: ChosenLadderAction) ->
         for field in fields(state)
         if not field.name.endswith("_message") and (value := getattr(state, field.name))
     }
-    return LadderMove(rung=move.rung, move=move_text, facts=facts)
+    return NextActionChosen(rung=move.rung, move=move_text, facts=facts)
 
 
 class TraceFileWriter:
@@ -95,7 +95,7 @@ class TraceFileWriter:
     def _facts(self, event: Event) -> dict[str, Any] | None:
         """Return the facts of an event without any text of the conversation; None if the event is not traced."""
         match event:
-            case LadderMove():
+            case NextActionChosen():
                 return {"rung": event.rung, "move": event.move, "facts": event.facts}
             case AssistantMessage():
                 self._names = {call.uid: call.name[:_MAX_NAME_CHARACTERS] for call in event.calls}

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from app.agent import interventions
 from app.agent.context import ContextCompactor
 from app.agent.executor import Executor
-from app.agent.gate import EditLimitGate
+from app.agent.gate import TurnStagingGate
 from app.agent.ladder import (
     CompactContext,
     EndTurn,
@@ -28,7 +28,7 @@ from app.agent.ladder import (
 )
 from app.agent.limits import SessionCostAndTimeMeter, TurnBudget
 from app.agent.ports import ModelPort, TurnSettings
-from app.agent.request_payload import RequestFactory, RequestPayloadBuilder
+from app.agent.request_payload import RequestFactory, RequestPayloadCache
 from app.agent.trace import make_ladder_move_event
 from app.agent.turn_state import TurnState, make_next_action_inputs
 from app.agent.updates import (
@@ -63,7 +63,7 @@ from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
-    ChatTemplateChecked,
+    MessagePlacementChecked,
     Payload,
     ProfileCorrected,
     ReasoningDelta,
@@ -102,7 +102,7 @@ class ConversationState(Struct, frozen=True):
     """The log of a session, and what is computed from it, as a turn needs it."""
 
     log: EventLog
-    gate: EditLimitGate
+    gate: TurnStagingGate
     turn: TurnState
     context: ContextCompactor
     usage: SessionCostAndTimeMeter
@@ -338,7 +338,7 @@ class Turn:
         cut = message.calls if message.state == "truncated" and not closing else ()
         await self._record_message(message, received, *self._executor.truncated_call_results(cut))
 
-    async def _record_request(self, *, closing: bool) -> RequestPayloadBuilder:
+    async def _record_request(self, *, closing: bool) -> RequestPayloadCache:
         """Record the next request as sent and return it; its payload has all events before that record."""
         inputs = await self._requests.payload_inputs(self._model, closing=closing)
         events = self._log.events_with_audience()
@@ -401,7 +401,7 @@ class Turn:
                     return
                 case AttemptDiscarded():
                     self._discard_attempt(update, received)
-                case ChatTemplateChecked():
+                case MessagePlacementChecked():
                     self._publish(ChatTemplateCheckFinished(update.server, update.placement or ""))
                 case ProfileCorrected():
                     received.records.append(UserNotice(text=update.notice))

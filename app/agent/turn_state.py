@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from app.agent.gate import EditLimitGate
+from app.agent.gate import TurnStagingGate
 from app.agent.interventions import TurnProgress
 from app.agent.ladder import LastEntryKind, NextActionInputs
 from app.agent.limits import ReachedLimit
@@ -209,7 +209,7 @@ class TurnState:
             self.fruitless_steps = 0 if self._step_fruitful else self.fruitless_steps + 1
 
 
-def find_open_question(events: Iterable[Event]) -> Question | None:
+def find_oldest_open_question(events: Iterable[Event]) -> Question | None:
     """Return the oldest question in these events that the user has neither answered nor skipped."""
     state = TurnState()
     for event in events:
@@ -219,7 +219,7 @@ def find_open_question(events: Iterable[Event]) -> Question | None:
 
 def make_next_action_inputs(
     turn: TurnState,
-    gate: EditLimitGate,
+    gate: TurnStagingGate,
     *,
     step_limit: int,
     aborted: bool = False,

@@ -134,7 +134,7 @@ class ChatTemplateCheckFinished(Struct, frozen=True):
     """The test of how the server's chat template places system messages has finished."""
 
     server: str
-    """As in `app.llm.values.requests_and_updates.ChatTemplateChecked`."""
+    """As in `app.llm.values.requests_and_updates.MessagePlacementChecked`."""
     placement: str
     """Where the chat template puts system messages; empty if unknown."""
 

@@ -25,7 +25,7 @@ from app.attestation.signed_statement import (
     ReviewedFile,
     SignatureVerifier,
     SignedApproval,
-    StatementError,
+    UnreadableStatement,
     make_base_independent_hunk_digests,
 )
 from app.git.blobs import TreeDiffEntry, TreeEntry, convert_to_git_blob_id_and_bytes, to_git_mode
@@ -348,7 +348,7 @@ class CommitVerifier:
                     return signer, key
                 self._bad_signatures += 1
             self.refused[name] = "no allowed key signed it"
-        except StatementError as error:
+        except UnreadableStatement as error:
             self.refused[name] = str(error)
         return "", ""
 

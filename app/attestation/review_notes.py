@@ -19,7 +19,7 @@ from app.attestation.signed_statement import (
     ReviewedFile,
     ReviewPredicate,
     SignedApproval,
-    StatementError,
+    UnreadableStatement,
     file_version_note_id,
     read_envelope,
 )
@@ -106,15 +106,15 @@ class ReviewNoteReader:
         for name in names:
             try:
                 if (text := texts.get(name)) is None:
-                    raise StatementError("it is missing")
+                    raise UnreadableStatement("it is missing")
                 if git_blob_id(text, self._borrowed.object_format) != name:
-                    raise StatementError("it is another than its name says")
+                    raise UnreadableStatement("it is another than its name says")
                 envelope, predicate = read_envelope(text)
                 self.envelopes[name] = envelope, predicate
                 for review in predicate.reviews:
                     for file in review.files:
                         self._by_path.setdefault(file.path, []).append((name, review, file))
-            except StatementError as error:
+            except UnreadableStatement as error:
                 self.unreadable[name] = str(error)
 
     def reviews_of_path(self, path: str) -> Sequence[tuple[str, SignedApproval, ReviewedFile]]:

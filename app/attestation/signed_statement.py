@@ -33,7 +33,7 @@ _BINARY_CHECK_BYTES = 8_000
 """Bytes that are checked to distinguish binary from text, as in git."""
 
 
-class StatementError(ValueError):
+class UnreadableStatement(ValueError):
     """An envelope or a statement cannot be read."""
 
 
@@ -155,7 +155,7 @@ class EnvelopeSignature(_StrictModel):
 
     @property
     def armored(self) -> bytes:
-        """Return the decoded signature. Raises StatementError."""
+        """Return the decoded signature. Raises UnreadableStatement."""
         return _decode_base64(self.sig)
 
 
@@ -168,7 +168,7 @@ class Envelope(_StrictModel):
 
     @property
     def signed_bytes(self) -> bytes:
-        """Return the bytes that were signed. Raises StatementError."""
+        """Return the bytes that were signed. Raises UnreadableStatement."""
         return pre_authentication_encoding(_decode_base64(self.payload))
 
 
@@ -191,14 +191,14 @@ def make_envelope(payload: bytes, signature: bytes) -> bytes:
 
 
 def read_envelope(data: bytes) -> tuple[Envelope, ReviewPredicate]:
-    """Return an envelope and its predicate, without checking signatures. Raises StatementError."""
+    """Return an envelope and its predicate, without checking signatures. Raises UnreadableStatement."""
     try:
         envelope = Envelope.model_validate_json(data, by_name=False)
         statement = ReviewStatement.model_validate_json(_decode_base64(envelope.payload), by_name=False)
     except ValidationError as error:
-        raise StatementError("it is no statement of a review") from error
+        raise UnreadableStatement("it is no statement of a review") from error
     if not {"kind", "predicate_type"} <= statement.model_fields_set:
-        raise StatementError("it does not say what it states")
+        raise UnreadableStatement("it does not say what it states")
     return envelope, statement.predicate
 
 
@@ -251,7 +251,7 @@ def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise StatementError("it is not Base64") from error
+        raise UnreadableStatement("it is not Base64") from error
 
 
 COMMIT_NAMESPACE = "git"

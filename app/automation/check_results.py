@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from app.automation.tool_reports import ChangedLineCoverage
-from app.automation.workspace_tree import WorkspaceTreeId
+from app.automation.workspace_tree import WorkspaceTreeSnapshot
 from app.copies import replace
 from app.proposals.decide.workspace_versions import HunkRangeInCheckedFile
 from app.proposals.values.decision_facts import RecordedCheckResult
@@ -174,7 +174,7 @@ class ProposalCheckResult:
     """The last line of its output while it runs."""
     seconds: float = 0.0
     """How long it has run so far, or ran in total."""
-    tree: WorkspaceTreeId | None = None
+    tree: WorkspaceTreeSnapshot | None = None
     """The exact content of the workspace that was checked; None until the check has ended."""
     stale: str = ""
     """Why the result does not apply to the content after an approval: `before b.py changed`; empty if it does."""
@@ -186,7 +186,7 @@ class ProposalCheckResult:
         """Return whether it ended on exactly the content that an approval would leave."""
         return self.state.has_outcome and not self.stale
 
-    def as_outdated(self, current_tree: WorkspaceTreeId, change: str = "") -> "ProposalCheckResult":
+    def as_outdated(self, current_tree: WorkspaceTreeSnapshot, change: str = "") -> "ProposalCheckResult":
         """Return the result marked as outdated, because an approval would leave another tree.
 
         Args:
@@ -271,7 +271,7 @@ class ProposalCheckResult:
         return {CheckState.PASSED: ", passed before", CheckState.FAILED: ", failed before"}.get(before.state, "")
 
 
-def _describe_difference(before: WorkspaceTreeId | None, now: WorkspaceTreeId) -> str:
+def _describe_difference(before: WorkspaceTreeSnapshot | None, now: WorkspaceTreeSnapshot) -> str:
     """Return the difference in words: `before b.py changed`."""
     if before is not None and before.commit != now.commit:
         return f"before HEAD moved to {now.commit[:7] or 'a branch without commits'}"

@@ -23,13 +23,13 @@ from app.automation.check_results import (
     parse_findings,
 )
 from app.automation.tool_reports import ChangedLineCoverage, read_changed_line_coverage
-from app.automation.workspace_tree import WorkspaceTreeId, WorkspaceTreeReader
+from app.automation.workspace_tree import WorkspaceTreeReader, WorkspaceTreeSnapshot
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.copies import replace
 from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.sandbox.captured_changes import PendingFiles
-from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
+from app.sandbox.confinement import CommandWriteMode, SandboxedWorkspace
 from app.sandbox.process import ProcessExit, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
 from app.text.quantities import format_count
@@ -58,13 +58,13 @@ def command_takes_files(check: CheckTable) -> bool:
 async def checks_unavailable_reason(sandbox: Sandbox) -> str:
     """Return why checks cannot run here; empty if they can."""
     probe = await sandbox.probe()
-    return f"checks need a layer over the files: {probe.why_not}" if probe.mode is SandboxMode.IN_PLACE else ""
+    return f"checks need a layer over the files: {probe.why_not}" if probe.mode is CommandWriteMode.IN_PLACE else ""
 
 
 _GO_TEST = re.compile(r"\bgo test\b|\bgotestsum\b")
 
 
-def arguments_to_run_all_tests(command: str) -> tuple[str, ...]:
+def all_tests_placeholder_arguments(command: str) -> tuple[str, ...]:
     """Return the arguments that replace `{tests}` in a command for a run of all tests."""
     return ("./...",) if _GO_TEST.search(command) else ()
 
@@ -108,7 +108,7 @@ async def run_check(
     command = check.run.replace(
         FILES, quote_names_for_shell([f"./{path}" if path.startswith("-") else path for path in files])
     )
-    command = command.replace(TESTS, quote_names_for_shell(arguments_to_run_all_tests(command)))
+    command = command.replace(TESTS, quote_names_for_shell(all_tests_placeholder_arguments(command)))
     try:
         async with sandbox.open_run(tree) as run:
             ended = await run.execute(
@@ -165,8 +165,8 @@ ReportResult = Callable[[ProposalCheckResult], None]
 class TreesWithAndWithoutProposal(Struct, frozen=True):
     """The workspace's tree with and without a proposal, whose results a check compares."""
 
-    after: WorkspaceTreeId
-    before: WorkspaceTreeId
+    after: WorkspaceTreeSnapshot
+    before: WorkspaceTreeSnapshot
 
     @property
     def ids(self) -> tuple[str, str, str]:

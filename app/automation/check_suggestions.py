@@ -67,7 +67,7 @@ def unconfigured_suggestions(
     ]
 
 
-def parse_checks(text: str) -> list[CheckTable]:
+def parse_check_configuration(text: str) -> list[CheckTable]:
     """Return the checks of a configuration text. Raises ValueError."""
     return [CheckTable.model_validate(table) for table in parse_toml(text.encode()).get("check", ())]
 

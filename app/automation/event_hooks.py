@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from app.config.config_tables import HookEventName, HookTable
+from app.config.config_tables import EventHookTable, HookEventName
 from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
 from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import Proposal
@@ -138,7 +138,7 @@ class HookRunner:
             # Hooks run without a layer, and commands write to `.venv/bin`.
             "PATH": absolute_search_path(environment, root),
         }
-        self._queues: dict[HookTable, _HookQueue] = {}
+        self._queues: dict[EventHookTable, _HookQueue] = {}
         self._queues_lock = threading.Lock()
         self._closed = False
         self.report: Callable[[str], None] = lambda line: None
@@ -146,7 +146,7 @@ class HookRunner:
         self.patience: float | None = None
         """Seconds that `close` waits for running and queued hooks; None waits until all have ended."""
 
-    def queue_event(self, hooks: Sequence[HookTable], document: HookEventDocument) -> None:
+    def queue_event(self, hooks: Sequence[EventHookTable], document: HookEventDocument) -> None:
         """Queue an event for the hooks that are configured for it."""
         # As ASCII with escapes: pydantic's own JSON writer rejects paths that are not valid UTF-8.
         text = json.dumps(document.model_dump()).encode("ascii") + b"\n"
@@ -154,7 +154,7 @@ class HookRunner:
             if hook.on == document.event and (line := self._queue(hook)) is not None:
                 line.put(text)
 
-    def _queue(self, hook: HookTable) -> "_HookQueue | None":
+    def _queue(self, hook: EventHookTable) -> "_HookQueue | None":
         """Return the queue of a hook; None once all are closed."""
         with self._queues_lock:
             if hook not in self._queues and not self._closed:
@@ -179,7 +179,7 @@ class _HookQueue:
     """One hook and the events that wait for it."""
 
     def __init__(
-        self, hook: HookTable, root: Path, environment: Mapping[str, str], tell: Callable[[str], None]
+        self, hook: EventHookTable, root: Path, environment: Mapping[str, str], tell: Callable[[str], None]
     ) -> None:
         self._hook = hook
         self._root = root

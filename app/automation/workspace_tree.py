@@ -31,7 +31,7 @@ _StatKey = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceTreeId:
+class WorkspaceTreeSnapshot:
     """The git tree id, or hash, that identifies the content of a workspace, without files that git ignores."""
 
     commit: str
@@ -44,7 +44,7 @@ class WorkspaceTreeId:
     In a repository, contains the files that differ from the commit; elsewhere, all files.
     """
 
-    def paths_changed_since(self, earlier: "WorkspaceTreeId") -> list[str]:
+    def paths_changed_since(self, earlier: "WorkspaceTreeSnapshot") -> list[str]:
         """Return the sorted paths whose content may differ from an earlier tree."""
         paths = self.files.keys() | earlier.files.keys()
         return sorted(path for path in paths if self.files.get(path) != earlier.files.get(path))
@@ -58,7 +58,7 @@ class WorkspaceTreeReader:
         self._blobs: dict[tuple[Path, str], tuple[_StatKey, str]] = {}
         """Last stat fields and blob id of each file, by path and hash algorithm."""
 
-    def read_trees(self, *layers: PendingFiles) -> list[WorkspaceTreeId]:
+    def read_trees(self, *layers: PendingFiles) -> list[WorkspaceTreeSnapshot]:
         """Return the tree of the workspace with each of these layers applied.
 
         Args:
@@ -73,7 +73,9 @@ class WorkspaceTreeReader:
         except GitFailed:
             return self._read_without_git(layers)
 
-    def _read_with_git(self, git: ObjectBorrowingRepository, layers: Sequence[PendingFiles]) -> list[WorkspaceTreeId]:
+    def _read_with_git(
+        self, git: ObjectBorrowingRepository, layers: Sequence[PendingFiles]
+    ) -> list[WorkspaceTreeSnapshot]:
         commit = git.resolve_object_id("HEAD")
         algorithm = "sha256" if len(commit) > _SHA1_DIGITS else "sha1"
         base = commit or hashlib.new(algorithm, b"tree 0\0", usedforsecurity=False).hexdigest()
@@ -97,10 +99,10 @@ class WorkspaceTreeReader:
                 shutil.copy(index, with_layer)
                 _update_index(git, with_layer, over, gone)
             tree = git.run_query("write-tree", "--missing-ok", index=with_layer).decode().strip()
-            trees.append(WorkspaceTreeId(commit, tree, on_disk | over))
+            trees.append(WorkspaceTreeSnapshot(commit, tree, on_disk | over))
         return trees
 
-    def _read_without_git(self, layers: Sequence[PendingFiles]) -> list[WorkspaceTreeId]:
+    def _read_without_git(self, layers: Sequence[PendingFiles]) -> list[WorkspaceTreeSnapshot]:
         root = self._workspace.root
         on_disk = {path: self._blob_on_disk(root / path, "sha1") for path in self._workspace.walk_files()}
         trees = []
@@ -108,7 +110,7 @@ class WorkspaceTreeReader:
             files = on_disk | {path: _blob_of_pending(leaf, "sha1") for path, leaf in layer.items()}
             held = sorted(f"{path}\0{blob}\0" for path, blob in files.items() if blob)
             digest = hashlib.sha256("".join(held).encode("utf-8", "surrogateescape"))
-            trees.append(WorkspaceTreeId("", digest.hexdigest(), files))
+            trees.append(WorkspaceTreeSnapshot("", digest.hexdigest(), files))
         return trees
 
     def _blob_on_disk(self, name: Path, algorithm: str) -> str:

@@ -38,7 +38,7 @@ COMMANDS = {
     "doors": CliCommand("doctor_doors", "list_try_or_propose_agent_hooks"),
     "sessions": CliCommand("sessions_search_export", "print_or_prune_sessions"),
     "search": CliCommand("sessions_search_export", "print_search_hits"),
-    "export": CliCommand("sessions_search_export", "export_session"),
+    "export": CliCommand("sessions_search_export", "export_session_or_review"),
     "import": CliCommand("sessions_search_export", "import_session"),
     "log": CliCommand("log_trailers_notes", "print_or_verify_log"),
     "trailers": CliCommand("log_trailers_notes", "print_or_add_trailers"),

@@ -28,9 +28,9 @@ from app.cli.command_output import (
 )
 from app.cli.json_documents import DecisionDocument, FileJson
 from app.cli.proposal_choice import (
+    mark_revision_as_unshown,
     parse_hunk_numbers,
     record_proposal_as_seen,
-    record_proposal_as_unseen,
     require_unchanged_since_seen,
 )
 from app.conversation.events import DecisionKind, ProposalDecided
@@ -236,7 +236,7 @@ def _require_shown_text(runtime: OpenWorkspace, proposal: Proposal, *, force: bo
     try:
         yield
     except ChangedSinceShown:
-        record_proposal_as_unseen(runtime, runtime.service.get(proposal.id))
+        mark_revision_as_unshown(runtime, runtime.service.get(proposal.id))
         raise
 
 

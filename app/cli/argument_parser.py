@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from app import __version__
 from app.cli.app_arguments import COMMANDS
 from app.cli.command_output import ExitCode, print_error, stdout_error_message
-from app.doors.hook.agents import AGENTS, add_hook_arguments, add_hook_options, parse_seconds
+from app.doors.hook.agents import AGENTS, add_all_hook_arguments, add_hook_options, parse_seconds
 from app.text.quantities import parse_duration
 
 _EPILOG = """\
@@ -397,7 +397,7 @@ def _add_door_commands(commands: Any) -> None:
     hook = _add_command(
         commands, "hook", "Answer one call of another agent, from standard input.", json=False, workspace=False
     )
-    add_hook_arguments(hook)
+    add_all_hook_arguments(hook)
     mcp = _add_command(
         commands, "mcp", "An MCP server on standard input and output, for another agent to start.", json=False
     )

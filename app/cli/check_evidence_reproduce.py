@@ -9,13 +9,13 @@ from app.automation.check_results import CheckRunResult, CheckState, ProposalChe
 from app.automation.check_runner import files_for_check
 from app.automation.check_suggestions import (
     append_check_tables,
-    parse_checks,
+    parse_check_configuration,
     suggest_checks,
     unconfigured_suggestions,
 )
 from app.automation.evidence.command_reproducer import CommandNotRepeatable
 from app.automation.evidence.evidence_runner import FilesChangedDuringTests
-from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import (
@@ -104,7 +104,7 @@ def propose_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) 
     draft.origin = ProposalOrigin(kind=OriginKind.PROGRAM)
     text = (draft.read(WORKSPACE_FILE).content or b"").decode("utf-8", "replace")
     try:
-        found = unconfigured_suggestions(suggest_checks(runtime.workspace), parse_checks(text))
+        found = unconfigured_suggestions(suggest_checks(runtime.workspace), parse_check_configuration(text))
     except ValueError as error:
         raise CommandError(f"{WORKSPACE_FILE} cannot be read: {error}.", ExitCode.USAGE) from error
     if not found:
@@ -218,7 +218,7 @@ def collect_hunk_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace)
         )
     seconds = arguments.seconds or runtime.settings.evidence_seconds
 
-    def tell(found: ProposalEvidenceByHunk) -> None:
+    def tell(found: ProposalTestEvidence) -> None:
         if not arguments.json and sys.stderr.isatty() and found.is_running:
             print_error(f"{check.name}: {found.summary} …")
 

@@ -34,13 +34,13 @@ from app.runtime.model_connection import (
     LearnedProfileStore,
     ModelNotConfigured,
     describe_model_origin,
+    fill_in_picked_model,
     list_models,
     make_endpoint,
-    settings_with_picked_model,
 )
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_commands_skills_and_hooks
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.text.quantities import join_first
 from app.tools.command.command_result import describe_how_commands_run
 from app.workspace.reading import read_regular_file
@@ -92,7 +92,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
 def _diagnose_endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, EndpointDiagnosis] | CommandError:
     """Return the endpoint and its diagnosis, or the error that prevented the examination."""
-    settings = settings_with_picked_model(runtime)
+    settings = fill_in_picked_model(runtime)
     try:
         if settings.has_endpoint and not settings.model:
             raise CommandError(asyncio.run(_missing_model_message(runtime)), ExitCode.USAGE)
@@ -149,7 +149,9 @@ async def _missing_model_message(runtime: OpenWorkspace) -> str:
 
 async def _describe_command_sandbox(runtime: OpenWorkspace) -> DoctorCheckResult:
     probe = await runtime.sandbox.probe()
-    return DoctorCheckResult("commands", probe.mode is not SandboxMode.IN_PLACE, describe_how_commands_run(probe))
+    return DoctorCheckResult(
+        "commands", probe.mode is not CommandWriteMode.IN_PLACE, describe_how_commands_run(probe)
+    )
 
 
 def _print_check(check: DoctorCheckResult) -> None:

@@ -45,12 +45,12 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
+    ProposalLocation,
     ProposalStaged,
     Question,
     RequestFailed,
     SideAnswer,
     SideExchange,
-    ThreadAnchor,
     ToolCall,
     ToolResult,
     TurnEnded,
@@ -69,12 +69,12 @@ from app.runtime.model_connection import (
     ModelNotConfigured,
     connect_model,
     create_or_resume_session,
-    settings_with_picked_model,
+    fill_in_picked_model,
 )
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.shutdown import force_exit_soon
-from app.runtime.unfinished_work import recover_interrupted_work_and_notify, wait_for_unrecorded_decisions
-from app.sandbox.confinement import SandboxMode
+from app.runtime.unfinished_work import recover_interrupted_work_and_notify, settle_unrecorded_decisions
+from app.sandbox.confinement import CommandWriteMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import PermissionAnswer, PermissionRequest
@@ -126,7 +126,7 @@ async def _open_and_run_turn(prompt: str, arguments: argparse.Namespace) -> int:
         runtime.hook_dispatcher.notify = print_error
         try:
             recover_interrupted_work_and_notify(runtime, print_error)
-            wait_for_unrecorded_decisions(runtime, print_error)
+            settle_unrecorded_decisions(runtime, print_error)
             runtime.check_unread_limit()
             with open_debug_file(arguments.debug) as runtime.trace_file:
                 return await _run_turn(runtime, prompt, arguments)
@@ -150,7 +150,7 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
 async def _run_turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespace) -> int:
     if arguments.commands == "allow":
         await _require_confined_commands(runtime, in_place=arguments.in_place)
-    settings = settings_with_picked_model(runtime)
+    settings = fill_in_picked_model(runtime)
     try:
         model = connect_model(runtime, settings)
     except ModelNotConfigured as error:
@@ -242,7 +242,7 @@ async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str]
 async def _require_confined_commands(runtime: OpenWorkspace, *, in_place: bool) -> None:
     """Raise CommandError if commands would run directly on the user's files, unless `--in-place` allows them."""
     probe = await runtime.sandbox.probe()
-    if probe.mode is SandboxMode.IN_PLACE and not in_place:
+    if probe.mode is CommandWriteMode.IN_PLACE and not in_place:
         raise CommandError(
             f"Commands would run directly on your files here, since {probe.why_not}: give --in-place to allow that.",
             ExitCode.REFUSED,
@@ -505,13 +505,13 @@ async def _ask_and_print(arguments: argparse.Namespace) -> int:
 
 
 async def ask_side_question_in_proposing_session(
-    runtime: OpenWorkspace, proposal: Proposal, anchor: ThreadAnchor, question: str
+    runtime: OpenWorkspace, proposal: Proposal, anchor: ProposalLocation, question: str
 ) -> SideExchange:
     """Ask a side question in the session that made the proposal, or the latest; return it with the answer.
 
     Raises CommandError.
     """
-    settings = settings_with_picked_model(runtime)
+    settings = fill_in_picked_model(runtime)
     try:
         model = connect_model(runtime, settings)
     except ModelNotConfigured as error:
@@ -524,18 +524,18 @@ async def ask_side_question_in_proposing_session(
         await model.aclose()
 
 
-def _find_hunk_anchor(proposal: Proposal, number: int | None) -> ThreadAnchor:
+def _find_hunk_anchor(proposal: Proposal, number: int | None) -> ProposalLocation:
     """Return the place of the hunk with this number, of the only one, or of a file. Raises CommandError."""
     hunks = {hunk.number: (change.path, hunk.id) for change in proposal.files for hunk in change.hunks}
     if number is None and len(hunks) > 1:
         which = f"name one with --hunk N; `signoff show {proposal.id} --hunks` lists them"
         raise CommandError(f"{proposal.id} has {len(hunks)} hunks: {which}.", ExitCode.USAGE)
     if not hunks and number is None:
-        return ThreadAnchor(proposal.id, proposal.files[0].path)
+        return ProposalLocation(proposal.id, proposal.files[0].path)
     found = hunks.get(number) if number is not None else next(iter(hunks.values()))
     if found is None:
         raise CommandError(f"{proposal.id} has no hunk {number}.", ExitCode.USAGE)
-    return ThreadAnchor(proposal.id, *found)
+    return ProposalLocation(proposal.id, *found)
 
 
 def _find_asking_session(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | None:
@@ -544,7 +544,7 @@ def _find_asking_session(runtime: OpenWorkspace, proposal: Proposal) -> SessionR
     return sessions.get(proposal.session) if sessions.exists(proposal.session) else sessions.latest()
 
 
-async def ask_side_question_in_session(session: Session, anchor: ThreadAnchor, question: str) -> SideExchange:
+async def ask_side_question_in_session(session: Session, anchor: ProposalLocation, question: str) -> SideExchange:
     """Ask a side question in a session; return it with its answer. Raises CommandError."""
     uid = await session.side_questions.ask(anchor, question)
     await session.side_questions.wait_until_idle()

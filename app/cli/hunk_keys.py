@@ -13,7 +13,7 @@ from msgspec import Struct
 from app.agent.decision_service import DecisionService
 from app.cli.command_output import CUT_ANSWER
 from app.cli.plain_terminal import PlainTerminal
-from app.conversation.events import SideExchange, ThreadAnchor
+from app.conversation.events import ProposalLocation, SideExchange
 from app.proposals.decide.conflicts import find_editable_result
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileDiff, Hunk, Proposal
@@ -36,7 +36,7 @@ class NonDecidingKeyHandler(Struct, frozen=True):
     state: ReviewQueueState
     service: Callable[[], DecisionService]
     """Returns the service that records the user's edits."""
-    ask_aside: Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
+    ask_aside: Callable[[Proposal, ProposalLocation, str], Awaitable[SideExchange]]
     """Asks the model a side question."""
 
     async def run_command(
@@ -44,7 +44,7 @@ class NonDecidingKeyHandler(Struct, frozen=True):
     ) -> None:
         """Carry out a command by its key. Raises ProposalError, StorageError, EditorFailed or CommandError."""
         if current_hunk is None:
-            await self._ask_about_hunk(proposal, ThreadAnchor(proposal.id, diffs[0].change.path))
+            await self._ask_about_hunk(proposal, ProposalLocation(proposal.id, diffs[0].change.path))
             return
         diff, hunk = current_hunk
         match key:
@@ -55,7 +55,7 @@ class NonDecidingKeyHandler(Struct, frozen=True):
             case "c":
                 await self._comment_on_line(proposal, diff, hunk)
             case _:
-                await self._ask_about_hunk(proposal, ThreadAnchor(proposal.id, diff.change.path, hunk.id))
+                await self._ask_about_hunk(proposal, ProposalLocation(proposal.id, diff.change.path, hunk.id))
 
     async def _split_hunk(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
         answer = await self.terminal.read_line(f"Which lines apart? {_describe_line_ranges(hunk)} Lines: ")
@@ -108,7 +108,7 @@ class NonDecidingKeyHandler(Struct, frozen=True):
         )
         self.terminal.print_lines("Kept. It goes to the model with the decision.")
 
-    async def _ask_about_hunk(self, proposal: Proposal, place: ThreadAnchor) -> None:
+    async def _ask_about_hunk(self, proposal: Proposal, place: ProposalLocation) -> None:
         question = (await self.terminal.read_line("Your question: ") or "").strip()
         if not question:
             self.terminal.print_lines("Nothing was asked.")

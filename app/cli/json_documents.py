@@ -561,7 +561,7 @@ class VerifiedHunkJson(JsonDocument):
     reviews: list[CoveringReviewJson]
 
 
-class VerifiedFileJson(JsonDocument):
+class FileReviewCoverageJson(JsonDocument):
     """A file that a commit changes, and whether reviews cover the change."""
 
     path: EncodableText
@@ -587,7 +587,7 @@ class CommitReviewCoverageJson(JsonDocument):
     covered: bool
     exempt: str
     """Why the policy requires no review of it; empty if it does."""
-    files: list[VerifiedFileJson]
+    files: list[FileReviewCoverageJson]
 
 
 class CommitVerificationDocument(JsonDocument):

@@ -23,16 +23,16 @@ from app.proposals.values.record_entries import (
     DecisionRecordEntry,
     git_blob_id,
     has_proposal_changes_on_disk_after,
-    without_withdrawn_approvals,
+    without_undone_disk_approvals,
 )
 from app.runtime.commit_records import find_commits_with_review_trailers
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_written_ignored_paths
 from app.storage.record_store import (
     ChainVerification,
+    DecisionOrUserEdit,
     DecisionRecordReader,
-    RecordedDecisionOrEdit,
-    RecordTableComparer,
+    TablesAndRecordComparer,
 )
 from app.text.quantities import format_count, format_time
 from app.workspace.git_repository import find_repository
@@ -75,7 +75,7 @@ def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -
     return ExitCode.DONE
 
 
-def _make_decision_json(one: RecordedDecisionOrEdit) -> LoggedDecisionJson:
+def _make_decision_json(one: DecisionOrUserEdit) -> LoggedDecisionJson:
     caller = _caller_of(one)
     return LoggedDecisionJson(
         time=one.time,
@@ -92,7 +92,7 @@ def _make_decision_json(one: RecordedDecisionOrEdit) -> LoggedDecisionJson:
     )
 
 
-def _caller_of(one: RecordedDecisionOrEdit) -> DecisionCommandCaller | None:
+def _caller_of(one: DecisionOrUserEdit) -> DecisionCommandCaller | None:
     return one.entry.circumstances.caller if one.entry else None
 
 
@@ -104,11 +104,11 @@ def _verify_record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         if the record is empty although commits name reviews.
     """
     verified = DecisionRecordReader(runtime.database, runtime.name).verify_chain()
-    differences = list(RecordTableComparer(runtime.database, runtime.name, verified).find_differences())
+    differences = list(TablesAndRecordComparer(runtime.database, runtime.name, verified).find_differences())
     is_empty = not verified.entries and not verified.events and not verified.broken
     unknown = find_commits_with_review_trailers(runtime.workspace.root, _MAX_LISTED) if is_empty else []
     statements, bad, unchecked = _check_statements(runtime.workspace.root)
-    signed = _last_approved_versions(without_withdrawn_approvals(verified.entries))
+    signed = _last_approved_versions(without_undone_disk_approvals(verified.entries))
     moved = [
         FileChangedSinceApprovalJson(path=path, proposal=last.proposal)
         for path, last in _files_changed_since_approval(runtime, signed)

@@ -17,7 +17,7 @@ from app.ui.startup import WorkspaceWithOptions
 
 if TYPE_CHECKING:
     from app.runtime.open_workspace import OpenWorkspace
-    from app.ui.context.current_session import ResumableSession
+    from app.ui.context.current_session import ExitedSession
 
 _THREAD_SWITCH_SECONDS = 0.0005
 """Seconds after which a busy thread lets another one run. A key passes three threads; with Python's default of 5 ms,
@@ -70,7 +70,7 @@ async def _run_app(arguments: AppArguments) -> int:
         return app.return_code or 0
 
 
-def _print_resume_command(arguments: AppArguments, left: "ResumableSession") -> None:
+def _print_resume_command(arguments: AppArguments, left: "ExitedSession") -> None:
     """Print the command that continues the closed session, and the number of pending proposals."""
     import shlex
 

@@ -20,12 +20,12 @@ from app.cli.headless_run import (
 from app.cli.open_app import open_workspace_for_app
 from app.cli.plain_review import PlainReview
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
-from app.conversation.events import Event, SideExchange, ThreadAnchor, TurnEnded
+from app.conversation.events import Event, ProposalLocation, SideExchange, TurnEnded
 from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
 from app.review.review_state import find_lasting_permission_forms
-from app.runtime.model_connection import ModelNotConfigured, settings_with_picked_model
+from app.runtime.model_connection import ModelNotConfigured, fill_in_picked_model
 from app.runtime.session_host import SessionHost
 from app.runtime.shutdown import exit_on_signals_even_if_stuck
 from app.storage import StorageError
@@ -155,13 +155,13 @@ class PlainChat:
         elif isinstance(update, SessionFailed):
             self._terminal.print_lines(f"! {update.message}")
 
-    async def _ask_aside(self, proposal: Proposal, place: ThreadAnchor, question: str) -> SideExchange:
+    async def _ask_aside(self, proposal: Proposal, place: ProposalLocation, question: str) -> SideExchange:
         return await ask_side_question_in_session(self.session, place, question)
 
     async def run_conversation(self) -> None:
         """Run the conversation until the user leaves. Raises CommandError if no model is connected."""
         try:
-            await self._host.connect(settings_with_picked_model(self._runtime))
+            await self._host.connect(fill_in_picked_model(self._runtime))
         except ModelNotConfigured as error:
             raise CommandError(str(error), ExitCode.USAGE) from error
         for line in await self._host.start():

@@ -15,7 +15,7 @@ from app.cli.command_output import CommandError, ExitCode, print_error
 from app.cli.hunk_keys import NonDecidingKeyHandler
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
 from app.cli.proposal_choice import rebase_proposals_and_record_unseen, record_proposal_as_seen
-from app.conversation.events import SideExchange, ThreadAnchor
+from app.conversation.events import ProposalLocation, SideExchange
 from app.copies import replace
 from app.images.image import Image
 from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal, describe_state
@@ -24,7 +24,12 @@ from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded, Pro
 from app.review import line_review
 from app.review.hunk_lines import changed_line_count
 from app.review.line_review import HunkAnswer, HunkByHunkReview
-from app.review.review_decisions import ReviewDecisionService, describe_approval, describe_denial, describe_undo
+from app.review.review_decisions import (
+    ReviewDecisionService,
+    describe_approval,
+    describe_completed_undo,
+    describe_denial,
+)
 from app.review.review_state import ReviewQueueState
 from app.review.review_stores import CheckResultStore, UnfinishedReviewStore
 from app.review.unfinished_review import FeedbackWithComments, pending_files_without_hunks
@@ -34,10 +39,10 @@ from app.review.verdicts import (
     Verdict,
     can_ask_model_to_redo_stale_proposal,
     can_be_approved,
-    find_bulk_approval_caveats,
     judge_approval,
     judge_denial,
     judge_denial_with_feedback,
+    reasons_against_bulk_approval,
 )
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.session_host import SessionlessDecisionService
@@ -48,7 +53,7 @@ if TYPE_CHECKING:
     from app.automation.check_results import ProposalChecks
     from app.automation.check_scheduler import CheckScheduler
 
-AskSideQuestion = Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
+AskSideQuestion = Callable[[Proposal, ProposalLocation, str], Awaitable[SideExchange]]
 """Asks the model a side question about a place of a proposal. Raises CommandError."""
 
 _KEY_HELP = {
@@ -308,7 +313,7 @@ class PlainReview:
             if yes or (not walk.hunks and whole == "yes"):
                 left_out = {hunk.id for _, hunk in walk.hunks} - set(yes)
                 self.state.hunk_exclusions.left_out[proposal.id] = left_out
-                doubts = find_bulk_approval_caveats(proposal)
+                doubts = reasons_against_bulk_approval(proposal)
                 if not await self._confirm_if_needed(judge_approval(self.state, proposal, doubts=doubts)):
                     return
                 proposal = (await self._approve(proposal)).proposal
@@ -435,7 +440,7 @@ class PlainReview:
         name = self._decided_proposals[-1]
         result = await self._service().undo(name)
         self._decided_proposals.pop()
-        self._terminal.print_lines(describe_undo(result).text)
+        self._terminal.print_lines(describe_completed_undo(result).text)
         return name if result.proposal.state.is_pending else None
 
     # Checks

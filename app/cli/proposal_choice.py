@@ -40,10 +40,10 @@ def rebase_proposals_and_record_unseen(runtime: OpenWorkspace) -> None:
     seen = {pending.id: pending.revision for pending in runtime.service.pending()}
     for changed in runtime.service.rebase_pending():
         if seen.get(changed.id) != changed.revision:
-            record_proposal_as_unseen(runtime, changed)
+            mark_revision_as_unshown(runtime, changed)
 
 
-def record_proposal_as_unseen(runtime: OpenWorkspace, proposal: Proposal) -> None:
+def mark_revision_as_unshown(runtime: OpenWorkspace, proposal: Proposal) -> None:
     """Record that the current text of a proposal was not shown yet."""
     runtime.sessions.set_setting(f"{_UNSEEN_SETTING_KEY}:{proposal.id}", str(proposal.revision))
 

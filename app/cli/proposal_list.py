@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.runtime.open_workspace import OpenWorkspace
-from app.storage.database import has_nothing_pending, parent_workspaces_with_pending_proposals
+from app.storage.database import has_no_unfinished_work, parent_workspaces_with_pending_proposals
 from app.text.quantities import join_first
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def format_proposal_line(proposal: "Proposal") -> str:
 
 
 def _find_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
-    if not arguments.all and has_nothing_pending(runtime.database, runtime.name):
+    if not arguments.all and has_no_unfinished_work(runtime.database, runtime.name):
         return []
     from app.cli.proposal_choice import rebase_proposals_and_record_unseen
     from app.runtime.unfinished_work import recover_interrupted_work_and_notify

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing, suppress
 
-from app.agent.turn_state import find_open_question
+from app.agent.turn_state import find_oldest_open_question
 from app.cli.command_output import ExitCode, print_error, print_json_line
 from app.cli.json_documents import FinishedCheckJson, ProposalJson, ProposalWatchJson
 from app.conversation.events import Question
@@ -116,7 +116,7 @@ class _ChangeFinder:
                 continue
             self._seen_sessions[record.id] = record
             before = self._questions.get(record.id)
-            now = find_open_question(self._runtime.sessions.last_turns(record.id))
+            now = find_oldest_open_question(self._runtime.sessions.last_turns(record.id))
             if now is not None and now != before:
                 yield ProposalWatchJson(
                     change="question", waiting=waiting, session=record.id, text=now.text, options=list(now.options)

@@ -111,7 +111,7 @@ def print_search_hits(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
     return ExitCode.DONE
 
 
-def export_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def export_session_or_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write a session as Markdown or as a JSON list of events, or the review of one proposal."""
     if arguments.review:
         return _export_review(runtime, arguments)

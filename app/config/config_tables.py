@@ -49,7 +49,7 @@ class McpServerTable(BaseModel):
 HookEventName = Literal["staged", "decided", "turn_ended", "question"]
 
 
-class HookTable(BaseModel):
+class EventHookTable(BaseModel):
     """A command that runs on an event."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -198,7 +198,7 @@ RequestFields = Annotated[dict[str, Any], AfterValidator(_check_request_fields)]
 """The `[request]` table."""
 
 
-class ModelTable(BaseModel):
+class ModelOverridesTable(BaseModel):
     """Settings for the models of one name or pattern; None keeps the general setting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -217,7 +217,7 @@ class ModelTable(BaseModel):
     """Overrides the general `[profile]`, field by field."""
 
 
-class ReadingLimitTable(BaseModel):
+class ReadingBudgetTable(BaseModel):
     """The `[reading]` table: how many changed lines may wait unread, and whether to show the reading time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -246,7 +246,7 @@ def is_wildcard_pattern(name: str) -> bool:
     return _literal_length(name) < len(name)
 
 
-def merge_model_tables(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
+def merge_model_tables(model: str, tables: Mapping[str, ModelOverridesTable]) -> ModelOverridesTable:
     """Return the settings of a model, merged from all matching tables; a more specific table wins."""
     merged: dict[str, Any] = {}
     for pattern in reversed(matching_model_patterns(model, tables)):
@@ -254,7 +254,7 @@ def merge_model_tables(model: str, tables: Mapping[str, ModelTable]) -> ModelTab
             value = getattr(tables[pattern], key)
             if value is not None:
                 merged[key] = merge_nested_tables(merged.get(key, {}), value) if isinstance(value, Mapping) else value
-    return ModelTable.model_construct(**merged)
+    return ModelOverridesTable.model_construct(**merged)
 
 
 def merge_nested_tables(fields: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,11 +28,11 @@ from app.config.config_tables import (
     MIN_WINDOW_TOKENS,
     ChosenWire,
     Effort,
-    HookTable,
+    EventHookTable,
     McpServerTable,
-    ModelTable,
+    ModelOverridesTable,
     PriceTable,
-    ReadingLimitTable,
+    ReadingBudgetTable,
     RequestFields,
     merge_model_tables,
     merge_nested_tables,
@@ -167,7 +167,7 @@ class Settings(BaseModel):
     """Overrides of the endpoint's capability profile."""
     context_window: StrictInt | None = Field(default=None, ge=MIN_WINDOW_TOKENS)
     """Size in tokens, if the endpoint doesn't report it."""
-    models: dict[Annotated[str, Field(min_length=1)], ModelTable] = Field(default_factory=dict)
+    models: dict[Annotated[str, Field(min_length=1)], ModelOverridesTable] = Field(default_factory=dict)
     """Settings for some models, by name or pattern; they override the general settings."""
     gate: Literal["every-edit", "chain"] = "every-edit"
     """When the gate closes: after every step that stages an edit, or after a chain of them."""
@@ -218,9 +218,9 @@ class Settings(BaseModel):
     """MCP servers by name, besides those in other agents' files; a table of the user overrides all others."""
     mcp_of_others: StrictBool = True
     """Whether to use the servers that the user has configured for Claude Code, Gemini CLI and Codex."""
-    reading: ReadingLimitTable = Field(default_factory=ReadingLimitTable)
+    reading: ReadingBudgetTable = Field(default_factory=ReadingBudgetTable)
     """How much may wait for you to read, from all agents."""
-    hook: tuple[HookTable, ...] = ()
+    hook: tuple[EventHookTable, ...] = ()
     """Commands that run on events; those of a trusted workspace are added to the user's."""
     editor: str = ""
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""

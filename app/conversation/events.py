@@ -62,7 +62,7 @@ class EventBase(EventModel):
 _PARTY_NAMES = {EventSource.PROGRAM: "signoff", Audience.USER: "you", Audience.BOTH: "model"}
 
 
-class ThreadAnchor(NamedTuple):
+class ProposalLocation(NamedTuple):
     """The place that a thread of side questions is about: proposal, file and hunk."""
 
     proposal: str
@@ -89,9 +89,9 @@ class SideQuestion(EventBase):
     text: str
 
     @property
-    def place(self) -> ThreadAnchor:
+    def place(self) -> ProposalLocation:
         """The thread of the question."""
-        return ThreadAnchor(self.proposal, self.path, self.hunk)
+        return ProposalLocation(self.proposal, self.path, self.hunk)
 
     @property
     def subject(self) -> str:
@@ -131,9 +131,9 @@ class SideExchange(Struct, frozen=True):
         return self.answer.text.strip() if self.answer is not None else ""
 
 
-def find_thread_of_side_event(events: Iterable[EventBase], event_id: int) -> ThreadAnchor | None:
+def find_side_event_location(events: Iterable[EventBase], event_id: int) -> ProposalLocation | None:
     """Return the place that the side question or answer with this id is about; None for other events."""
-    threads: dict[str, ThreadAnchor] = {}
+    threads: dict[str, ProposalLocation] = {}
     for event in events:
         match event:
             case SideQuestion():
@@ -436,7 +436,7 @@ Spoken = UserMessage | UserAnswer | ProposalDecided
 """Events with words of the user for the model, possibly with images."""
 
 
-class CallDenied(EventBase):
+class CallDeniedWithFeedback(EventBase):
     """The user denied a tool call with feedback; a denial without feedback has no such event."""
 
     type: Literal["call_denied"] = "call_denied"
@@ -509,7 +509,7 @@ class TurnEnded(EventBase):
     """The limit that ended the turn."""
 
 
-class LadderMove(EventBase):
+class NextActionChosen(EventBase):
     """The next action that a rule (rung) of the ladder chose in a turn, with its facts; for the log only."""
 
     type: Literal["ladder_move"] = "ladder_move"
@@ -582,13 +582,13 @@ Event = Annotated[
     | Intervention
     | ProposalStaged
     | ProposalDecided
-    | CallDenied
+    | CallDeniedWithFeedback
     | ProposalChanged
     | RequestSent
     | RequestFailed
     | TurnStarted
     | TurnEnded
-    | LadderMove
+    | NextActionChosen
     | HistoryCompacted
     | ContentPruned
     | SideQuestion

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from app.conversation.events import (
     AssistantMessage,
-    CallDenied,
+    CallDeniedWithFeedback,
     Event,
     HistoryCompacted,
     Intervention,
@@ -60,7 +60,7 @@ def _format_event(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[st
             return f"{result_line}{_format_images(event.images)}"
         case ProposalStaged():
             return _format_proposal(event, diffs.get(event.proposal, ""), when)
-        case ProposalDecided() | CallDenied():
+        case ProposalDecided() | CallDeniedWithFeedback():
             return _format_decision(event, when)
         case Intervention():
             return f"> {event.sender_and_receiver} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
@@ -101,8 +101,8 @@ def _format_other_event(event: Event, when: str) -> str:
             return ""
 
 
-def _format_decision(event: ProposalDecided | CallDenied, when: str) -> str:
-    if isinstance(event, CallDenied):
+def _format_decision(event: ProposalDecided | CallDeniedWithFeedback, when: str) -> str:
+    if isinstance(event, CallDeniedWithFeedback):
         return f"## You denied a call, {when}\n\n{format_call_denial(event)}\n\n{quote_text(event.feedback)}"
     feedback = format_feedback(event)
     quoted_feedback = f"\n\n{quote_text(feedback)}" if feedback else ""

@@ -4,7 +4,14 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from app.conversation.events import CallDenied, DecisionKind, Event, ProposalChanged, ProposalDecided, ProposalStaged
+from app.conversation.events import (
+    CallDeniedWithFeedback,
+    DecisionKind,
+    Event,
+    ProposalChanged,
+    ProposalDecided,
+    ProposalStaged,
+)
 from app.copies import replace
 from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome, LineComment
 from app.text.safe_text import make_code_fence
@@ -24,7 +31,7 @@ def format_decision_facts(decided: ProposalDecided) -> str:
     return "\n".join(lines)
 
 
-def format_call_denial(denied: CallDenied) -> str:
+def format_call_denial(denied: CallDeniedWithFeedback) -> str:
     """Return the fact of a denied call, for a system message before the user's feedback."""
     return _CALL_DENIAL_TEXTS[denied.asked].format(subject=denied.subject)
 
@@ -131,7 +138,7 @@ class PendingProposal(Struct, frozen=True):
         return f"{self.id}{note}: {self.summary or 'no summary'} [{format_file_stats(self.files)}]"
 
 
-class PendingAndDeniedProposals:
+class PendingAndDeniedTracker:
     """Fold that tracks the pending proposals, oldest first, and the denials since the last approval."""
 
     def __init__(self) -> None:

@@ -194,7 +194,7 @@ def make_clarifying_question(task: DemoTaskWithTurns) -> DemoReply:
     return DemoReply(f"There is more than one way to make {what} better, so I'd rather ask than guess.", [question])
 
 
-def make_explanation(task: DemoTaskWithTurns) -> DemoReply:
+def make_code_explanation(task: DemoTaskWithTurns) -> DemoReply:
     """Return a reply that explains the named files or the project, or first makes the calls to read them."""
     findings, named = task.results_of_turn, task.intent.paths
     if task.listed_files is None:
@@ -234,7 +234,7 @@ def _overview_files(paths: list[str]) -> list[str]:
 _SKILLS = {
     "fix": editing_skills.find_bug_and_propose_fix,
     "vague": make_clarifying_question,
-    "explain": make_explanation,
+    "explain": make_code_explanation,
 }
 _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """The file that the model writes, unasked, unless it is stopped."""

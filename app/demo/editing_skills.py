@@ -111,7 +111,7 @@ class TideBugLocation(Struct, frozen=True):
     """Empty if no test was read."""
 
 
-class TideBugFix(Struct, frozen=True):
+class TideBugFixVariant(Struct, frozen=True):
     """One way to fix the tide bug: additional parts, the name it defines, and the only file it changes."""
 
     variants: frozenset[str] = frozenset()
@@ -141,9 +141,9 @@ def find_tide_bug(sources: Mapping[str, str]) -> TideBugLocation | None:
     return TideBugLocation(match["name"], moon, tides, test) if tides or not match["rest"] else None
 
 
-def rank_fix_variants(feedback: Sequence[str], bug: TideBugLocation) -> Iterator[TideBugFix]:
+def rank_fix_variants(feedback: Sequence[str], bug: TideBugLocation) -> Iterator[TideBugFixVariant]:
     """Yield ways to fix the bug, best first: the one that the feedback asks for, then variations of it."""
-    asked = TideBugFix()
+    asked = TideBugFixVariant()
     for words in feedback:
         asked = _follow_feedback(words, asked, bug)
     yield asked
@@ -152,10 +152,10 @@ def rank_fix_variants(feedback: Sequence[str], bug: TideBugLocation) -> Iterator
     yield replace(asked, variants=asked.variants - {"comment", "docstring"})
     if bug.test:
         yield replace(asked, variants=asked.variants - {"small"} | {"name", "comment", "docstring", "test"})
-    yield TideBugFix(frozenset({"small"}))
+    yield TideBugFixVariant(frozenset({"small"}))
 
 
-def _follow_feedback(words: str, style: TideBugFix, bug: TideBugLocation) -> TideBugFix:
+def _follow_feedback(words: str, style: TideBugFixVariant, bug: TideBugLocation) -> TideBugFixVariant:
     """Return `style` changed by one piece of feedback."""
     asked, refused = set[str](), set[str]()
     for key, way in _FIX_WAYS.items():
@@ -169,11 +169,17 @@ def _follow_feedback(words: str, style: TideBugFix, bug: TideBugLocation) -> Tid
     files = [path for path in PATH_PATTERN.findall(words) if path.endswith(".py")]
     only = next((path for path in (bug.moon, bug.tides) for file in files if path and path.endswith(file)), "")
     if "small" in ways:
-        return TideBugFix(ways - {"small", "name"} | {"only"}, only=only) if only else TideBugFix(ways - {"name"})
-    return TideBugFix(ways, capitals[0] if capitals else style.name)
+        return (
+            TideBugFixVariant(ways - {"small", "name"} | {"only"}, only=only)
+            if only
+            else TideBugFixVariant(ways - {"name"})
+        )
+    return TideBugFixVariant(ways, capitals[0] if capitals else style.name)
 
 
-def apply_fix(sources: Mapping[str, str], bug: TideBugLocation, variant: TideBugFix) -> dict[str, str]:
+def texts_changed_by_fix(
+    sources: Mapping[str, str], bug: TideBugLocation, variant: TideBugFixVariant
+) -> dict[str, str]:
     """Return the files that the fix changes, with their new text."""
     after = {bug.moon: _fix_moon_file(sources[bug.moon], bug, variant)}
     if bug.tides:
@@ -183,7 +189,7 @@ def apply_fix(sources: Mapping[str, str], bug: TideBugLocation, variant: TideBug
     return {path: text for path, text in after.items() if text != sources[path] and variant.only in ("", path)}
 
 
-def _fix_moon_file(text: str, bug: TideBugLocation, style: TideBugFix) -> str:
+def _fix_moon_file(text: str, bug: TideBugLocation, style: TideBugFixVariant) -> str:
     lines = [_FIX_TEXT["comment"]] if "comment" in style.variants else []
     lines.append(f"{bug.constant} = timedelta(hours=24, minutes=50)")
     documented = "docstring" in style.variants
@@ -194,7 +200,7 @@ def _fix_moon_file(text: str, bug: TideBugLocation, style: TideBugFix) -> str:
     return _LUNAR_DAY_CONSTANT.sub("\n".join(lines), text, count=1)
 
 
-def _fix_tides_file(text: str, bug: TideBugLocation, style: TideBugFix) -> str:
+def _fix_tides_file(text: str, bug: TideBugLocation, style: TideBugFixVariant) -> str:
     name = style.name if "name" in style.variants else bug.constant
     whole, half = (name, f"{name} / 2") if "name" in style.variants else (f"{name} / 2", f"{name} / 4")
     if in_place := style.variants & {"small", "only"}:
@@ -291,7 +297,8 @@ def find_bug_and_propose_fix(task: DemoTaskWithTurns) -> DemoReply:
         )
     for style in rank_fix_variants(task.feedback, bug):
         calls = [
-            _make_edit_call(task, path, text, _FIX_SUMMARY) for path, text in apply_fix(texts, bug, style).items()
+            _make_edit_call(task, path, text, _FIX_SUMMARY)
+            for path, text in texts_changed_by_fix(texts, bug, style).items()
         ]
         if calls and task.is_new_proposal(calls):
             return DemoReply(
@@ -300,7 +307,7 @@ def find_bug_and_propose_fix(task: DemoTaskWithTurns) -> DemoReply:
     return make_question_instead_of_fix(task)
 
 
-def _explain_fix(task: DemoTaskWithTurns, bug: TideBugLocation, style: TideBugFix) -> str:
+def _explain_fix(task: DemoTaskWithTurns, bug: TideBugLocation, style: TideBugFixVariant) -> str:
     """Return the diagnosis for a first proposal, else the difference from the plain fix."""
     if task.feedback and (apart := style.describe(bug)):
         return apart
@@ -343,7 +350,7 @@ def propose_with_other_agents(task: DemoTaskWithTurns, agents: ScriptedDemoAgent
     texts, summary = task.results_of_turn.texts, _FIX_TEXT["test_summary"]
     test, text = _READ_BESIDE_AGENTS[0], texts.get(_READ_BESIDE_AGENTS[0], "")
     if bug := find_tide_bug(texts):
-        after, summary = apply_fix(texts, bug, TideBugFix()), _FIX_SUMMARY
+        after, summary = texts_changed_by_fix(texts, bug, TideBugFixVariant()), _FIX_SUMMARY
     else:
         after = {test: text.rstrip("\n") + _FIX_TEXT["test"]} if text and _FIX_TEXT["test"] not in text else {}
     calls = [_make_edit_call(task, path, text, summary) for path, text in after.items()]

@@ -443,11 +443,11 @@ def make_key_bindings_of_scopes(*scopes: Scope, wrapper_action: str = "") -> lis
             show=action.footer > 0,
             priority=action.priority,
         )
-        for action in actions_of_scopes(*scopes)
+        for action in actions_in_scopes(*scopes)
         if action.keys
     ]
 
 
-def actions_of_scopes(*scopes: Scope) -> Iterable[UserAction]:
+def actions_in_scopes(*scopes: Scope) -> Iterable[UserAction]:
     """Yield the actions of these scopes, in registry order."""
     return (action for action in ACTIONS if action.scope in scopes)

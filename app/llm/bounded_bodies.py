@@ -22,7 +22,7 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _RAW_DEFLATE = -zlib.MAX_WBITS
 
 
-async def limit_body_size(response: httpx2.Response) -> None:
+async def limit_response_stream(response: httpx2.Response) -> None:
     """Replace the body of a response by one that raises `ResponseTooLarge` at its limit (a hook of the HTTP client).
 
     The text is decoded as UTF-8, or by `error_text`.

@@ -16,12 +16,12 @@ from app.copies import replace
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, add_cost, profile_fields_from_list
 from app.llm.capabilities.profiles import (
     CorrectionStore,
-    LearnedProfile,
+    ProfileLearner,
     RequestProfileCorrector,
     find_default_profile,
 )
 from app.llm.capabilities.template_check import (
-    ChatTemplateCheckResult,
+    MessagePlacementResult,
     TrialBuilder,
     find_placement_kept_by_chat_template,
 )
@@ -36,15 +36,15 @@ from app.llm.failures.request_errors import (
     RetryPolicy,
 )
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent
-from app.llm.response.response_assembly import Delta, DeltaMerger, ResponseAssembly
+from app.llm.response.response_assembly import Delta, DeltaCoalescer, ResponseAssembly
 from app.llm.sdk import LoadedSdk
 from app.llm.transport import EndOfStream, ProgressExtendedTimeout, Timeouts, Transport
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, tool_name
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
-    ChatTemplateChecked,
     Endpoint,
+    MessagePlacementChecked,
     Payload,
     ProfileCorrected,
     ReasoningDelta,
@@ -81,7 +81,7 @@ class ResponseEventReader:
         return self._feed_chunks(self._read_document(text))
 
     def _feed_chunks(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Delta]:
-        deltas = DeltaMerger()
+        deltas = DeltaCoalescer()
         failed: AttemptFailed | None = None
         try:
             for chunk in chunks:
@@ -194,7 +194,7 @@ class ModelClient:
         self._make_other_client = another
         self._other_clients: dict[tuple[str, str], ModelClient] = {}
         """Clients for single turns, by model and effort."""
-        self._learned_profile = LearnedProfile(
+        self._learned_profile = ProfileLearner(
             endpoint, find_default_profile(endpoint.base_url, endpoint.model, profile.wire), profile, cache
         )
         self._retry = retry
@@ -208,7 +208,7 @@ class ModelClient:
         """The list of models was requested."""
         self._retry_requested = asyncio.Event()
         self._trials = trials
-        self._template_check: asyncio.Task[ChatTemplateChecked] | None = None
+        self._template_check: asyncio.Task[MessagePlacementChecked] | None = None
         """The check of the chat template; started with the first response, at most once."""
         self._waited_for_template = self._template_reported = False
 
@@ -360,14 +360,14 @@ class ModelClient:
         if self._trials is not None and self._template_check is None and self.profile.wire == "chat":
             self._template_check = asyncio.create_task(self._run_template_check(self._trials))
 
-    async def _run_template_check(self, trials: TrialBuilder) -> ChatTemplateChecked:
+    async def _run_template_check(self, trials: TrialBuilder) -> MessagePlacementChecked:
         """Run the check of the chat template, and learn its placement if that differs from the last check's.
 
         While the template is unchanged, corrections learned after the last check are kept.
         """
         root = self.endpoint.address.url_without_query.rstrip("/").removesuffix("/v1")
         wire = wire_for(self.profile)
-        finding: ChatTemplateCheckResult | None = None
+        finding: MessagePlacementResult | None = None
         # On any error, keep the previous placement.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_TEMPLATE_CHECK_SECONDS):
@@ -378,12 +378,12 @@ class ModelClient:
                     lambda path, body: self._transport.send_request_to_url(wire, root + path, body),
                 )
         if finding is None:
-            return ChatTemplateChecked("", None)
+            return MessagePlacementChecked("", None)
         if finding.placement is not None and finding.placement != self.profile.rendered:
             self._learned_profile.learn(**finding.changes, rendered=finding.placement)
-        return ChatTemplateChecked(finding.server, finding.placement)
+        return MessagePlacementChecked(finding.server, finding.placement)
 
-    async def _take_template_result(self) -> ChatTemplateChecked | None:
+    async def _take_template_result(self) -> MessagePlacementChecked | None:
         """Return the finding of the check, after a short wait; None if it is not ready or was returned before."""
         self._start_template_check()
         if self._template_check is None or self._template_reported:

@@ -50,7 +50,7 @@ _KINDS_BY_OWNER = {"vllm": "vllm", "llamacpp": "llama.cpp", "library": "ollama"}
 """Kinds of servers by the field `owned_by` in the list of models."""
 
 
-class LocalModelServer(Struct, frozen=True):
+class DetectedLocalServer(Struct, frozen=True):
     """An OpenAI-compatible server on this machine."""
 
     kind: str
@@ -61,7 +61,7 @@ class LocalModelServer(Struct, frozen=True):
 
 async def find_local_servers(
     ports: Iterable[int] = USUAL_PORTS, max_wait_seconds: float = PATIENCE
-) -> list[LocalModelServer]:
+) -> list[DetectedLocalServer]:
     """Return the servers that answer within `max_wait_seconds`, in the order of `ports`; uses loopback only."""
     tasks = [asyncio.ensure_future(_identify(port)) for port in ports]
     if not tasks:
@@ -72,10 +72,10 @@ async def find_local_servers(
         for task in tasks:
             task.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
-    return [result for result in results if isinstance(result, LocalModelServer)]
+    return [result for result in results if isinstance(result, DetectedLocalServer)]
 
 
-async def _identify(port: int) -> LocalModelServer | None:
+async def _identify(port: int) -> DetectedLocalServer | None:
     listing = await _get(port, "/v1/models")
     entries = listing.get("data") if isinstance(listing, Mapping) else None
     if not isinstance(entries, list):
@@ -83,7 +83,7 @@ async def _identify(port: int) -> LocalModelServer | None:
     cards = [card for card in entries if isinstance(card, Mapping) and isinstance(card.get("id"), str)]
     owners = {str(card.get("owned_by")) for card in cards}
     kind = next((_KINDS_BY_OWNER[owner] for owner in sorted(owners) if owner in _KINDS_BY_OWNER), None)
-    return LocalModelServer(
+    return DetectedLocalServer(
         kind=kind or await _identify_by_greeting(port),
         base_url=f"http://{_LOOPBACK}:{port}/v1",
         models=tuple(str(card["id"]) for card in cards if "embed" not in str(card["id"]).lower()),
@@ -195,7 +195,7 @@ def make_probe_payload(
     return _make_payload(profile, items, [_TOOL] if tools else [], forbids_calls=forbids_calls)
 
 
-def make_tool_exchange_payload(profile: EndpointProfile, instruction: str) -> Payload:
+def make_payload_with_placed_instruction(profile: EndpointProfile, instruction: str) -> Payload:
     """Return a payload with a tool exchange, then an instruction in the profile's placement."""
     call = CallWithResult(
         id="abcdef123" if profile.tool_id == "alnum9" else "call_1",
@@ -519,7 +519,7 @@ async def _check_mid_system(client: ModelClient) -> DoctorCheckResult:
 
     If the instruction is accepted without effect, the chat template may have dropped it: try the other placements.
     """
-    outcome = await send_probe(client, lambda profile: make_tool_exchange_payload(profile, SAY_IT))
+    outcome = await send_probe(client, lambda profile: make_payload_with_placed_instruction(profile, SAY_IT))
     placement = client.profile.mid_system
     if outcome.failed is not None:
         return DoctorCheckResult("mid_system", None, outcome.failed.message)
@@ -542,7 +542,7 @@ async def _check_mid_system(client: ModelClient) -> DoctorCheckResult:
 
 
 def _exchange_payload_with_placement(placement: Placement, profile: EndpointProfile) -> Payload:
-    return make_tool_exchange_payload(profile.model_copy(update={"mid_system": placement}), SAY_IT)
+    return make_payload_with_placed_instruction(profile.model_copy(update={"mid_system": placement}), SAY_IT)
 
 
 def _final_profile(

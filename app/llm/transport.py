@@ -46,7 +46,7 @@ _MAX_BUFFERED_PIECES = 64
 """Maximum number of pieces that are buffered; reading them takes a quarter of a slice."""
 
 
-class BackgroundBodyReader:
+class BufferedBodyReader:
     """Context manager that reads the pieces of a body in a background task."""
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
@@ -347,7 +347,7 @@ class Transport:
 
     def _make_client(self, sdk: LoadedSdk) -> Any:
         # Imports the HTTP library, which is loaded by now.
-        from app.llm.bounded_bodies import ACCEPT_HEADERS, limit_body_size
+        from app.llm.bounded_bodies import ACCEPT_HEADERS, limit_response_stream
 
         limits = self._timeouts
         timeout = sdk.httpx2.Timeout(connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool)
@@ -368,7 +368,7 @@ class Transport:
                 follow_redirects=False,
                 # A proxy of the environment cannot reach a server on this machine.
                 trust_env=not is_loopback_url(self._endpoint.base_url),
-                event_hooks={"response": [limit_body_size]},
+                event_hooks={"response": [limit_response_stream]},
             ),
         )
 
@@ -395,7 +395,7 @@ class Transport:
         self, response: Any, patience: ProgressExtendedTimeout
     ) -> AsyncGenerator[list[ServerSentEvent] | EndOfStream]:
         decoder = ServerSentEventDecoder()
-        async with BackgroundBodyReader(response.aiter_raw()) as arrivals:
+        async with BufferedBodyReader(response.aiter_raw()) as arrivals:
             while True:
                 async with asyncio.timeout_at(patience.deadline):
                     piece = await arrivals.read_available()

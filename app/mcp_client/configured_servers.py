@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from app.config.config_tables import McpServerTable
 from app.config.toml_files import parse_toml
 from app.copies import replace
-from app.sandbox.confinement import SandboxMode, landlock_version
+from app.sandbox.confinement import CommandWriteMode, landlock_version
 from app.sandbox.environment import OWN_KEYS
 from app.text.safe_text import escape_unsafe
 from app.workspace import trust
@@ -124,7 +124,7 @@ async def classify_write_access(definition: ServerDefinition, sandbox: "Sandbox"
         return WriteAccess.REMOTE
     if not definition.table.layer:
         return WriteAccess.DIRECT
-    if (await sandbox.probe()).mode is SandboxMode.OVERLAY:
+    if (await sandbox.probe()).mode is CommandWriteMode.OVERLAY:
         return WriteAccess.LAYER
     return WriteAccess.READ_ONLY if landlock_version() else WriteAccess.DIRECT
 
@@ -326,7 +326,7 @@ def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -
     files = []
     for name in WORKSPACE_SERVER_FILES:
         with suppress(OSError, WorkspaceError):
-            content = trust.read_workspace_configuration(workspace, name)
+            content = trust.read_untrusted_workspace_configuration(workspace, name)
             is_trusted = bool(content) and trust.is_trusted(content, store, name)
             found = _parse_servers(name, content, _table_reader(name)) if content else ParsedServerFile()
             definitions = tuple(replace(definition, of_workspace=True) for definition in found.definitions)

@@ -27,7 +27,7 @@ from app.mcp_client.mcp_connection import (
 )
 from app.mcp_client.server_program import RunningMcpServer, start_server_program
 from app.mcp_client.token_store import TokenStore
-from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListFetcher
+from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListRefresher
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.environment import absolute_search_path
 from app.sandbox.overlay_layer import PersistentProcessOverlay
@@ -90,7 +90,7 @@ class McpServer:
         self.started_at = 0.0
         """Start time of the last start, by the loop's clock."""
         self.log = McpServerLog()
-        self.listing = ToolListFetcher(
+        self.listing = ToolListRefresher(
             definition.name, definition.table.start_timeout, self.log, on_change, remembered
         )
         """Its tools."""

@@ -73,7 +73,7 @@ class ToolSearch(Tool):
         )
 
     async def run(self, arguments: FindToolArguments, context: ToolContext) -> ToolOutput:
-        found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MAX_RESULT_TOOLS]
+        found = (await asyncio.to_thread(find_matching_tools, self._tools, arguments.words))[:_MAX_RESULT_TOOLS]
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:200])
             return ToolOutput(f"No tool has these words. There are: {names}.", "no tool found")
@@ -125,7 +125,7 @@ def _parse_object(given: Any) -> dict[str, Any]:
     return given
 
 
-def rank_tools(tools: Sequence[McpTool], query: str) -> list[McpTool]:
+def find_matching_tools(tools: Sequence[McpTool], query: str) -> list[McpTool]:
     """Return the tools that contain any of the words, best matches first; names count more than descriptions."""
     query_stems = {_stem(word) for word in _WORD.findall(query.lower())}
 

@@ -279,7 +279,7 @@ class ToolWithdrawnOrChanged(Exception):
     """A listed tool is gone or has changed; the message says which."""
 
 
-class ToolListFetcher:
+class ToolListRefresher:
     """Fetches one server's tool list, again after each change; until the first fetch it has that of the last run."""
 
     def __init__(

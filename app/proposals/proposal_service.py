@@ -12,7 +12,7 @@ from app.concurrency import iterate_when_event_loop_idle
 from app.copies import replace
 from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES, OPEN_FOLDERS, PosixFilesystem
 from app.proposals.files.overlay import ContentStore, Overlay
-from app.proposals.stack.locked_proposals import LockedProposals
+from app.proposals.stack.locked_proposals import LockedProposalAccess
 from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN_CONTEXT, DecisionContext, HunkOutcome, LineComment
 from app.proposals.values.models import (
@@ -32,7 +32,7 @@ from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.images.image import Image
-    from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEdit
+    from app.proposals.decide.conflicts import ConflictChoice, FileConflict, UnsavedEdit
     from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, SelectedLines
@@ -71,7 +71,9 @@ class ProposalService:
         self._workspace = workspace
         self._store = store
         self._permit = permit
-        self._proposals = LockedProposals(workspace, store, disk, lock_path, lambda line: self.notify(line), in_use)
+        self._proposals = LockedProposalAccess(
+            workspace, store, disk, lock_path, lambda line: self.notify(line), in_use
+        )
         self._contents = self._proposals.contents
         self._reader = PosixFilesystem(workspace.root, limit)
         self._stacks = StackCache(store, disk, self._contents, self._proposals.save)
@@ -341,7 +343,7 @@ class ProposalService:
             return load_file_conflict(overlay, self._proposals.get_pending(proposal_id), path, unsaved)
 
     def resolve_conflict(
-        self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
+        self, proposal_id: str, path: str, answer: "str | ConflictChoice", seen: FileVersion | None
     ) -> Proposal:
         """Resolve a conflict of a pending proposal with the user's answer.
 
@@ -362,7 +364,7 @@ class ProposalService:
 
         Raises:
             ChangedSinceShown: the line numbers are those of another revision.
-            UnknownHunk: nothing of that file is pending.
+            NoSuchPendingHunk: nothing of that file is pending.
         """
         from app.proposals.stack import hunk_splitting
 
@@ -547,7 +549,7 @@ class ProposalService:
 
         choice = decision_outcomes.make_decision_scope(proposal, hunks)
         if proposal.on_disk:
-            outcome = reopening.plan_disk_revert(self._contents, proposal, choice)
+            outcome = reopening.plan_on_disk_denial(self._contents, proposal, choice)
         else:
             records = self._store.journal_records(proposal=proposal.id)
             started = reopening.versions_without_proposal(self._contents, proposal, records)

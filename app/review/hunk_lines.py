@@ -11,7 +11,7 @@ from app.proposals.values.models import FileChange, FileDiff, Hunk, HunkState
 
 if TYPE_CHECKING:
     from app.automation.check_results import ChangedLineInCoverageReport, ProposalChecks
-    from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
+    from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 
 Side = Literal["old", "new"]
 """Which text of a file a line belongs to."""
@@ -230,7 +230,7 @@ _EVIDENCE_KINDS = (ReasonKind.UNHELD, ReasonKind.UNCOVERED)
 
 
 def add_evidence_reasons(
-    diffs: Sequence[FileDiff], checks: "ProposalChecks | None", evidence: "ProposalEvidenceByHunk | None"
+    diffs: Sequence[FileDiff], checks: "ProposalChecks | None", evidence: "ProposalTestEvidence | None"
 ) -> list[FileDiff]:
     """Return the diffs with reasons for attention: hunks that no test or check depends on, and changed lines that no
     test runs.

@@ -130,7 +130,7 @@ def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> De
     return DecisionAndUndoText(f"{name} denied; nothing was written.", "reopens it")
 
 
-def describe_undo(result: DecisionResult) -> DecisionAndUndoText:
+def describe_completed_undo(result: DecisionResult) -> DecisionAndUndoText:
     """Return what an undo restored or took back, and what a redo would do, as text for the user."""
     proposal, name = result.proposal, result.proposal.id
     hunks = format_count(len(result.hunks), "hunk") if result.hunks else ""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from app.automation.check_results import ProposalChecks
-from app.automation.evidence.proposal_evidence import CommandReproductionResult, ProposalEvidenceByHunk
+from app.automation.evidence.proposal_evidence import CommandReproductionResult, ProposalTestEvidence
 from app.copies import replace
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
@@ -76,7 +76,7 @@ class OpenPermissionRequests:
             self._narrowing_steps[key] = max(0, min(self._narrowing_steps.get(key, 0) + step, max_steps))
 
 
-class FeedbackDrafts:
+class ReviewFeedbackAndComments:
     """Feedback and comments on each item that the user has not sent yet, and the comments already sent."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ def _is_comment_on_hunks(comment: UnsentComment, proposal: Proposal, hunks: Coll
     return any(hunk.id in hunks and comment.line in hunk_line_numbers(hunk, comment.side) for hunk in file_hunks)
 
 
-class UnseenParts(Struct, frozen=True):
+class UnseenPartsSummary(Struct, frozen=True):
     """Parts of an approval that were never on screen."""
 
     lines: int = 0
@@ -211,7 +211,7 @@ class SeenTracker:
             for proposal_id in [proposal_id for proposal_id in by_proposal if proposal_id not in listed]:
                 del by_proposal[proposal_id]
 
-    def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
+    def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenPartsSummary:
         """Return the parts that were never on screen, without excluded hunks."""
         seen = self.seen_lines(proposal)
         lines = total = 0
@@ -221,7 +221,7 @@ class SeenTracker:
             lines, total = lines + missing, total + changed
             if missing or (not change.hunks and change.path not in seen.files):
                 paths.append(change.path)
-        return UnseenParts(lines, total, tuple(paths))
+        return UnseenPartsSummary(lines, total, tuple(paths))
 
     @property
     def lines_read(self) -> int:
@@ -362,10 +362,10 @@ class ReviewQueueState:
     permissions: OpenPermissionRequests = field(default_factory=OpenPermissionRequests)
     hunk_exclusions: HunkExclusions = field(default_factory=HunkExclusions)
     seen_tracker: SeenTracker = field(default_factory=SeenTracker)
-    feedback_drafts: FeedbackDrafts = field(default_factory=FeedbackDrafts)
+    feedback_drafts: ReviewFeedbackAndComments = field(default_factory=ReviewFeedbackAndComments)
     checks: dict[str, ProposalChecks] = field(default_factory=dict)
     """Check results, by proposal."""
-    evidence: dict[str, ProposalEvidenceByHunk] = field(default_factory=dict)
+    evidence: dict[str, ProposalTestEvidence] = field(default_factory=dict)
     """Evidence about the hunks, by proposal."""
     reproductions: dict[str, CommandReproductionResult] = field(default_factory=dict)
     """Results of second runs of a command, by proposal."""
@@ -533,7 +533,7 @@ class ReviewQueueState:
         was_undone = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.is_pending)
         return proposal if was_undone else None
 
-    def unseen_parts(self, proposal: Proposal) -> UnseenParts:
+    def unseen_parts(self, proposal: Proposal) -> UnseenPartsSummary:
         """Return the chosen parts that were never on screen."""
         return self.seen_tracker.unseen_parts(proposal, self.hunk_exclusions.excluded_from(proposal.id))
 

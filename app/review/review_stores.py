@@ -15,7 +15,7 @@ from app.storage.session_store import SessionStore
 
 if TYPE_CHECKING:
     from app.automation.check_results import ProposalChecks
-    from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
+    from app.automation.evidence.proposal_evidence import ProposalTestEvidence
     from app.review.unfinished_review import UnfinishedReview
 
 _REVIEW_PREFIX = "review:"
@@ -133,10 +133,10 @@ _EVIDENCE_PREFIX = "evidence:"
 
 
 @cache
-def _evidence_adapter() -> "TypeAdapter[ProposalEvidenceByHunk]":
-    from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
+def _evidence_adapter() -> "TypeAdapter[ProposalTestEvidence]":
+    from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 
-    return TypeAdapter(ProposalEvidenceByHunk)
+    return TypeAdapter(ProposalTestEvidence)
 
 
 class ProposalEvidenceStore:
@@ -145,7 +145,7 @@ class ProposalEvidenceStore:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
-    def save(self, found: "ProposalEvidenceByHunk", waiting: Collection[str]) -> None:
+    def save(self, found: "ProposalTestEvidence", waiting: Collection[str]) -> None:
         """Store evidence in place of earlier evidence, and delete that of proposals that do not wait.
 
         Storage errors are ignored: the evidence can be collected again.
@@ -159,7 +159,7 @@ class ProposalEvidenceStore:
                 if key.removeprefix(_EVIDENCE_PREFIX) not in waiting:
                     self._store.set_setting(key, None)
 
-    def load(self, proposal_id: str) -> "ProposalEvidenceByHunk | None":
+    def load(self, proposal_id: str) -> "ProposalTestEvidence | None":
         """Return the evidence about a proposal, perhaps of an earlier revision; None if there is none or it is
         unreadable.
         """

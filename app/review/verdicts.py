@@ -16,7 +16,7 @@ from app.proposals.values.models import (
     describe_proposal_state,
 )
 from app.proposals.values.pending_paths import has_undecided_part
-from app.review.review_state import ReviewQueueState, UnseenParts
+from app.review.review_state import ReviewQueueState, UnseenPartsSummary
 from app.text.quantities import format_count, join_first, join_with_and
 
 
@@ -267,7 +267,7 @@ def _quote(texts: Sequence[str]) -> str:
 
 def _describe_doubts(state: ReviewQueueState, proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
-    return list(filter(None, (*find_bulk_approval_caveats(proposal), describe_failed_checks(state, proposal.id))))
+    return list(filter(None, (*reasons_against_bulk_approval(proposal), describe_failed_checks(state, proposal.id))))
 
 
 def describe_failed_checks(state: ReviewQueueState, proposal_id: str) -> str:
@@ -284,7 +284,7 @@ def _describe_unseen(state: ReviewQueueState, proposal: Proposal) -> list[str]:
     return [f"{missing.lines:,} of {format_count(missing.total, 'changed line')} were never on screen"]
 
 
-def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
+def describe_unseen_parts(name: str, unseen: UnseenPartsSummary) -> str:
     """Return for example `1,973 of 2,000 changed lines of P1 were never on screen (big.py)`."""
     files = _join_items(unseen.paths)
     if not unseen.lines:
@@ -293,7 +293,7 @@ def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
     return f"{whole} {'was' if unseen.lines == 1 else 'were'} never on screen ({files})"
 
 
-def describe_seen_and_reproduced_files(proposal: Proposal, unseen: UnseenParts) -> str:
+def describe_seen_and_reproduced_files(proposal: Proposal, unseen: UnseenPartsSummary) -> str:
     """Return how many files of a proposal were seen, and that its command gave the rest twice alike.
 
     `3 of 412 files of P9 were on screen; the rest is what “make fmt” gave twice, byte for byte`.
@@ -307,7 +307,7 @@ def _join_items(items: Sequence[str]) -> str:
     return join_first(items, 4) if len(items) > 4 else join_with_and(items)
 
 
-def find_bulk_approval_caveats(proposal: Proposal) -> list[str]:
+def reasons_against_bulk_approval(proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
     return list(
         dict.fromkeys(caveat for change in proposal.files for caveat in find_file_bulk_approval_caveats(change))

@@ -52,7 +52,7 @@ from app.proposals.values.record_entries import (
     DecisionRecordEntry,
     RecordedFile,
     git_blob_id,
-    without_withdrawn_approvals,
+    without_undone_disk_approvals,
 )
 from app.review.hunk_lines import SeenLines
 from app.runtime.open_workspace import OpenWorkspace
@@ -340,7 +340,7 @@ def _find_decisions(
     runtime: OpenWorkspace, borrowed: ObjectBorrowingRepository, changed: Sequence[TreeDiffEntry]
 ) -> dict[str, list[FileWriteDecision]]:
     """Return the decisions behind each changed file, by its path from the top of the repository."""
-    entries = without_withdrawn_approvals(DecisionRecordReader(runtime.database, runtime.name).entries())
+    entries = without_undone_disk_approvals(DecisionRecordReader(runtime.database, runtime.name).entries())
     recorded_paths = {file.path for entry in entries for file in entry.files}
     prefix = borrowed.path_prefix
     decisions_by_path: dict[str, list[FileWriteDecision]] = {}

@@ -18,10 +18,10 @@ from app.agent.limits import SessionLimits
 from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance_files, make_system_prompt
 from app.agent.session import Session
-from app.agent.turn_state import find_open_question
+from app.agent.turn_state import find_oldest_open_question
 from app.agent.updates import PermissionRequested, PermissionResolved, Update
 from app.automation.draft_checks import DraftCheckRunner
-from app.config.config_tables import ModelTable
+from app.config.config_tables import ModelOverridesTable
 from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
 from app.conversation.payload.render_trials import make_chat_template_trials
@@ -148,7 +148,7 @@ async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[Listed
         await client.aclose()
 
 
-def _check_model_tables(tables: Mapping[str, ModelTable]) -> None:
+def _check_model_tables(tables: Mapping[str, ModelOverridesTable]) -> None:
     """Raise ModelNotConfigured if the table of a model is invalid: a later turn of the session may use that model."""
     for name, table in tables.items():
         try:
@@ -354,7 +354,7 @@ def save_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
         store.set_setting(f"{_PICKED_MODEL_PREFIX}{endpoint}", model, shared=True)
 
 
-def settings_with_picked_model(runtime: OpenWorkspace) -> Settings:
+def fill_in_picked_model(runtime: OpenWorkspace) -> Settings:
     """Return the settings in force; if they name an endpoint but no model, with the model last picked there."""
     settings = runtime.settings
     if settings.model or not settings.has_endpoint:
@@ -401,6 +401,6 @@ def find_session_awaiting_user_reply(
         note = read_lock_note(runtime.dirs.session_lock(record.id))
         if note == _PERMISSION_NOTE:
             return SessionAwaitingUserReply(record.id, record.title, is_open=True, wants_permission=True)
-        if find_open_question(runtime.sessions.last_turns(record.id)) is not None:
+        if find_oldest_open_question(runtime.sessions.last_turns(record.id)) is not None:
             return SessionAwaitingUserReply(record.id, record.title, note is not None)
     return None

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.evidence_runner import HunkTestEvidenceCollector
     from app.automation.evidence.proposal_evidence import CommandReproductionResult
-    from app.config.config_tables import HookTable
+    from app.config.config_tables import EventHookTable
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
     from app.prompts.skills import SkillCatalogue
     from app.proposals.proposal_service import ProposalService
     from app.proposals.values.models import Proposal
     from app.sandbox.captured_changes import PathChange, PendingFiles
-    from app.sandbox.confinement import AllowedCommandResources
+    from app.sandbox.confinement import ConfiguredCommandAccess
     from app.sandbox.sandbox import Sandbox
     from app.storage.captured_edit_store import CapturedEditStore
     from app.storage.database import AllowedCommandStore
@@ -48,7 +48,7 @@ class HookDispatcher:
     """
 
     def __init__(
-        self, root: Path, environment: Mapping[str, str], hooks: "Callable[[], Sequence[HookTable]]"
+        self, root: Path, environment: Mapping[str, str], hooks: "Callable[[], Sequence[EventHookTable]]"
     ) -> None:
         self._root = root
         self._environment = environment
@@ -92,7 +92,7 @@ class HookDispatcher:
         except Exception as error:
             self.notify(f"Hooks could not be told: {type(error).__name__}: {error}")
 
-    def _active_hooks(self) -> "Sequence[HookTable]":
+    def _active_hooks(self) -> "Sequence[EventHookTable]":
         # A `signoff` that a hook runs must not run hooks: they would start each other without end.
         return () if self._environment.get("SIGNOFF_IN_HOOK") else self._load_hooks()
 
@@ -231,7 +231,7 @@ class OpenWorkspace:
 
         return SeenLinesStore(self.database, self.name, self.signal)
 
-    def _hooks_in_force(self) -> "Sequence[HookTable]":
+    def _hooks_in_force(self) -> "Sequence[EventHookTable]":
         """Return the hooks in force. Raises ConfigError."""
         if self._configuration is None and not self._has_configuration_file():
             return ()
@@ -300,9 +300,9 @@ class OpenWorkspace:
                 )
             return self._sandbox
 
-    def _command_permissions(self) -> "AllowedCommandResources":
+    def _command_permissions(self) -> "ConfiguredCommandAccess":
         from app.config.settings import ConfigError
-        from app.sandbox.confinement import AllowedCommandResources
+        from app.sandbox.confinement import ConfiguredCommandAccess
         from app.sandbox.outside_access import SOCKET_SERVICES
 
         settings = self.settings
@@ -312,7 +312,7 @@ class OpenWorkspace:
                     f"command_sockets: there is no service {name!r}; write the path of its socket, or one of "
                     f"{', '.join(SOCKET_SERVICES)}."
                 )
-        return AllowedCommandResources(
+        return ConfiguredCommandAccess(
             settings.command_writable, settings.command_sockets, settings.command_environment
         )
 
@@ -429,7 +429,7 @@ class OpenWorkspace:
 
         # Read once: the bytes that trust is checked for must be the bytes that are parsed.
         try:
-            project = trust.read_workspace_configuration(self.workspace)
+            project = trust.read_untrusted_workspace_configuration(self.workspace)
         except WorkspaceError as error:
             raise ConfigError(f"{error}; move it away.") from error
         except OSError as error:

@@ -32,7 +32,7 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ProposalError
 from app.review.unfinished_review import QUOTED_LINES
 from app.runtime.open_workspace import OpenWorkspace
-from app.storage.record_store import DecisionRecordReader, RecordedDecisionOrEdit
+from app.storage.record_store import DecisionOrUserEdit, DecisionRecordReader
 from app.text.quantities import format_count, format_time
 from app.text.safe_text import escape_unsafe, make_code_fence
 from app.tools.base.contract import escape_surrogates
@@ -59,7 +59,7 @@ class ProposalReviewReport(Struct, frozen=True):
     proposal: Proposal
     diffs: Sequence[FileDiff]
     patch: str
-    decisions: Sequence[RecordedDecisionOrEdit]
+    decisions: Sequence[DecisionOrUserEdit]
     """Oldest first."""
     denied_parts: "Sequence[DeniedChange]" = ()
     """Parts that were denied while other parts of the same file were not."""
@@ -135,7 +135,7 @@ def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[Denied
         yield DeniedChange(change.path, lines(without), lines(part.before))
 
 
-def describe_recorded_decision(decision: RecordedDecisionOrEdit) -> list[str]:
+def describe_recorded_decision(decision: DecisionOrUserEdit) -> list[str]:
     """Return lines on the outcome of a decision, on who made it, and on what they had seen."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
@@ -290,7 +290,7 @@ class ForgeComment(Struct, frozen=True):
         return f"{self.text}\n\n{fence}{language}\n{text}{fence}".lstrip()
 
 
-class ForgeReview(Struct):
+class ReviewForForge(Struct):
     """Comments on a proposal from commits, to be posted on GitHub or GitLab."""
 
     proposal: str
@@ -316,7 +316,7 @@ class ForgeReview(Struct):
         ]
 
 
-def make_forge_review(runtime: OpenWorkspace, report: ProposalReviewReport, base: str, head: str) -> ForgeReview:
+def make_forge_review(runtime: OpenWorkspace, report: ProposalReviewReport, base: str, head: str) -> ReviewForForge:
     """Return the review of a proposal for the pull request with these commits.
 
     Args:
@@ -329,7 +329,7 @@ def make_forge_review(runtime: OpenWorkspace, report: ProposalReviewReport, base
     """
     with ObjectBorrowingRepository(runtime.workspace.root) as borrowed:
         commits = _find_commit_range(borrowed, report, base, head)
-        review = ForgeReview(report.proposal.id, commits)
+        review = ReviewForForge(report.proposal.id, commits)
         files = {change.path: _ForgeFile(borrowed, commits, change) for change in report.proposal.files}
         for decision in report.decisions:
             _add_feedback(runtime, review, report, decision, files)
@@ -435,7 +435,7 @@ def _parse_hunks(patch: bytes) -> Iterator[_ForgeLine]:
             old, new = old + (not added), new + (not removed)
 
 
-def _add_comment(review: ForgeReview, comment: LineComment, file: "_ForgeFile | None") -> None:
+def _add_comment(review: ReviewForForge, comment: LineComment, file: "_ForgeFile | None") -> None:
     lines = _find_commented_line(comment, file) if file is not None else ()
     if file is not None and lines:
         review.comments.append(file.remark(lines, comment.text.strip()))
@@ -467,9 +467,9 @@ def _find_commented_line(comment: LineComment, file: "_ForgeFile") -> Sequence[_
 
 def _add_feedback(
     runtime: OpenWorkspace,
-    review: ForgeReview,
+    review: ReviewForForge,
     report: ProposalReviewReport,
-    decision: RecordedDecisionOrEdit,
+    decision: DecisionOrUserEdit,
     files: "dict[str, _ForgeFile]",
 ) -> None:
     """Add the feedback of a decision: as comments on the hunks that it denied, or as a note if it denied the
@@ -509,7 +509,7 @@ def _find_denied_lines(file: "_ForgeFile", without: Sequence[str], with_them: Se
 
 
 def _add_suggestions(
-    review: ForgeReview,
+    review: ReviewForForge,
     change: FileChange,
     file: "_ForgeFile",
     base_lines: Sequence[str],

@@ -37,10 +37,10 @@ from app.runtime.unfinished_work import (
     INTERRUPTED_NOTICE,
     PATIENCE,
     append_decision_and_resulting_changes,
+    has_unreported_interruption,
     record_unrecorded_decisions,
     recover_interrupted_work,
     stage_hook_edits_and_list_failures,
-    was_turn_interrupted,
 )
 from app.storage import StorageError
 from app.storage.session_store import SessionRecord, SessionStore
@@ -388,7 +388,7 @@ class SessionHost:
             await self._close_session()
             self._unsubscribe = session.subscribe(self._publish)
             self.session = session
-            if not session.is_follower and was_turn_interrupted(session.log.events):
+            if not session.is_follower and has_unreported_interruption(session.log.events):
                 await session.notify_user(UserNotice(text=INTERRUPTED_NOTICE, level="warning"))
         return session
 

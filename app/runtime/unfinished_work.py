@@ -56,7 +56,7 @@ def recover_interrupted_work_and_notify(runtime: OpenWorkspace, notify: Callable
         notify(line)
 
 
-def wait_for_unrecorded_decisions(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
+def settle_unrecorded_decisions(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
     """Wait until other processes have recorded their decisions; record those of a process that does not.
 
     A request that is sent before lacks their feedback.
@@ -68,7 +68,7 @@ def wait_for_unrecorded_decisions(runtime: OpenWorkspace, notify: Callable[[str]
             notify(line)
 
 
-def was_turn_interrupted(log: Sequence[Event]) -> bool:
+def has_unreported_interruption(log: Sequence[Event]) -> bool:
     """Return whether the log ends within a turn without a notice of that; no process may have the session open."""
     for event in reversed(log):
         match event:

@@ -9,6 +9,6 @@ that are neither read nor written back are lost at the end. To check one proposa
 
 `.before` instead of `.after` is the content without the proposal. `receive` gets the bytes that the program prints.
 `ended` has its exit code and whether it was stopped at its time limit. A cancellation leaves no process running.
-`(await sandbox.probe()).mode` is the `SandboxMode`: on an overlay, or on the user's own files, which are restored at
-the end.
+`(await sandbox.probe()).mode` is the `CommandWriteMode`: on an overlay, or on the user's own files, which are
+restored at the end.
 """

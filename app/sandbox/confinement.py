@@ -16,7 +16,7 @@ from app.sandbox.captured_changes import CommandFileChanges, IgnoredPathsWriteBa
 from app.sandbox.process import Output, ProcessExit
 
 
-class SandboxMode(StrEnum):
+class CommandWriteMode(StrEnum):
     """The ways in which commands run, the best first."""
 
     OVERLAY = "overlay"
@@ -28,7 +28,7 @@ class SandboxMode(StrEnum):
 class SandboxCapabilities(Struct, frozen=True):
     """The mode that the system allows, and the restrictions that it enforces."""
 
-    mode: SandboxMode
+    mode: CommandWriteMode
     why_not: str = ""
     """Why a better mode is not possible; empty if this is the best one."""
     landlock: int = 0
@@ -41,15 +41,15 @@ class SandboxCapabilities(Struct, frozen=True):
     @property
     def is_confined(self) -> bool:
         """Return whether a command can't write outside the workspace, except for a few paths."""
-        return self.mode is SandboxMode.OVERLAY or self.landlock > 0
+        return self.mode is CommandWriteMode.OVERLAY or self.landlock > 0
 
     @property
     def can_block_abstract_sockets(self) -> bool:
         """Return whether a command can be kept from abstract sockets, for example that of an X11 display."""
-        return self.landlock > 5 or (self.mode is SandboxMode.IN_PLACE and self.filters_syscalls)
+        return self.landlock > 5 or (self.mode is CommandWriteMode.IN_PLACE and self.filters_syscalls)
 
 
-class AllowedCommandResources(Struct, frozen=True):
+class ConfiguredCommandAccess(Struct, frozen=True):
     """The paths, sockets and environment variables that the user's configuration lets commands use."""
 
     writable: tuple[str, ...] = ()

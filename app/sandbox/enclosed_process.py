@@ -29,7 +29,7 @@ DEFAULT_MAX_PROCESSES = 2_000
 _MEGABYTE = 1024**2
 
 
-class ProcessLimits(Struct, frozen=True):
+class ProcessResourceLimits(Struct, frozen=True):
     """Resource limits of one program and all its descendants."""
 
     memory: int
@@ -59,7 +59,7 @@ class ProcessLimits(Struct, frozen=True):
         return "it wrote a file of more than 100 GB" if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) else ""
 
 
-def process_limits(megabytes: int | None = None, processes: int = DEFAULT_MAX_PROCESSES) -> ProcessLimits:
+def process_limits(megabytes: int | None = None, processes: int = DEFAULT_MAX_PROCESSES) -> ProcessResourceLimits:
     """Return the configured limits, with defaults for those that are not set.
 
     Args:
@@ -68,7 +68,7 @@ def process_limits(megabytes: int | None = None, processes: int = DEFAULT_MAX_PR
     """
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     memory = machine * 3 // 4 if megabytes is None else min(megabytes * _MEGABYTE, machine)
-    return ProcessLimits(memory, processes)
+    return ProcessResourceLimits(memory, processes)
 
 
 def _format_size(number: int) -> str:
@@ -111,7 +111,7 @@ async def run_enclosed(
     environment: Mapping[str, str],
     seconds: float,
     output: Output,
-    limits: ProcessLimits,
+    limits: ProcessResourceLimits,
     keep_open: Sequence[int] = (),
 ) -> ProcessExit:
     """Run a program after the steps of `sandbox_init.py`, and wait for its end.
@@ -136,7 +136,7 @@ async def run_enclosed(
                 environment=environment,
                 seconds=seconds,
                 output=output,
-                end_process=end_enclosed_process,
+                end_process=end_enclosed_process_if_running,
                 keep_open=(writer, *keep_open),
             )
         finally:
@@ -158,7 +158,7 @@ async def run_enclosed(
             return ProcessExit(-signal.SIGKILL, started.seconds, started.timed_out, True)
 
 
-async def end_enclosed_process(process: asyncio.subprocess.Process) -> bool:
+async def end_enclosed_process_if_running(process: asyncio.subprocess.Process) -> bool:
     """Send SIGTERM to all processes, later SIGKILL, and wait until all are dead; return whether it was running."""
     if process.returncode is not None:
         return False
@@ -197,7 +197,7 @@ class PersistentProcess:
         process: asyncio.subprocess.Process,
         marker: str,
         report: asyncio.StreamReader | None,
-        limits: ProcessLimits,
+        limits: ProcessResourceLimits,
     ) -> None:
         self._process = process
         self._limits = limits
@@ -245,7 +245,7 @@ class PersistentProcess:
             # Input that the program has not read yet is discarded.
             self.stdin.transport.abort()
         if PLATFORM == "linux":
-            await end_enclosed_process(self._process)
+            await end_enclosed_process_if_running(self._process)
             if (self._process.returncode or 0) < 0:
                 # Without a namespace, the program can kill the watcher.
                 await asyncio.to_thread(kill_marked_processes, self._marker)
@@ -282,7 +282,7 @@ async def start_persistent_process(
     *,
     folder: Path,
     environment: Mapping[str, str],
-    limits: ProcessLimits,
+    limits: ProcessResourceLimits,
 ) -> PersistentProcess:
     """Start a program that keeps running, with pipes to it.
 

@@ -136,12 +136,12 @@ def _is_open_in_other_process(facts: os.stat_result) -> bool:
 _NO_FOLDER = Path(os.devnull, "none")
 
 
-def folder_unless_link(place: Path) -> Path:
+def folder_or_nonexistent_path(place: Path) -> Path:
     """Return the path of a folder; if it is a link, which may lead anywhere, a path that can't exist."""
     return _NO_FOLDER if place.is_symlink() else place
 
 
-def path_below(folder: Path, path: str) -> Path:
+def path_below_without_links(folder: Path, path: str) -> Path:
     """Return the path of an entry below a folder; if one of its parent folders is a link, a path that can't exist."""
     # With strings, because this runs for each changed file.
     place = f"{folder}/{path}"
@@ -181,7 +181,7 @@ def write_file_or_link(path: Path, content: FileOrLink) -> None:
         os.utime(path, (content.modified_time, content.modified_time), follow_symlinks=False)
 
 
-def copy_file(source: Path, target: Path) -> None:
+def copy_file_content(source: Path, target: Path) -> None:
     """Copy the content of a file; on Linux the copy has the same holes. Raises OSError."""
     if not sys.platform.startswith("linux"):
         shutil.copyfile(source, target)
@@ -203,7 +203,7 @@ def copy_file(source: Path, target: Path) -> None:
                 start += count
 
 
-def stat_or_none(path: Path) -> os.stat_result | None:
+def lstat_or_none(path: Path) -> os.stat_result | None:
     """Return the lstat(2) result of a path; None if it, or a folder above it, does not exist."""
     try:
         return path.lstat()
@@ -217,7 +217,7 @@ def set_mode(path: Path, mode: int) -> None:
         path.chmod(stat.S_IMODE(mode))
 
 
-def has_same_content(path: Path, other: FileOrLink | Path | None) -> bool:
+def has_same_content_and_mode(path: Path, other: FileOrLink | Path | None) -> bool:
     """Return whether two files or links have equal content and mode, or both are missing; times are not compared."""
     kinds = _kind(path), _kind(other)
     if kinds[0] != kinds[1]:
@@ -239,7 +239,7 @@ def _kind(what: FileOrLink | Path | None) -> int | None:
         return None
     if isinstance(what, FileOrLink):
         return what.mode if what.is_link else stat.S_IFREG | what.mode
-    facts = stat_or_none(what)
+    facts = lstat_or_none(what)
     if facts is None or not (stat.S_ISLNK(facts.st_mode) or stat.S_ISREG(facts.st_mode)):
         return None
     return LINK_MODE if stat.S_ISLNK(facts.st_mode) else facts.st_mode

@@ -22,13 +22,13 @@ from app.sandbox.captured_changes import IgnoredPathsWriteBackReport, WrittenIgn
 from app.sandbox.files_and_links import (
     FileInUse,
     FileLease,
-    copy_file,
+    copy_file_content,
     exchange_files,
-    folder_unless_link,
-    has_same_content,
-    path_below,
+    folder_or_nonexistent_path,
+    has_same_content_and_mode,
+    lstat_or_none,
+    path_below_without_links,
     rename_without_replacing,
-    stat_or_none,
 )
 from app.sandbox.path_policy import SQLITE_SUFFIXES, is_bytecode, list_folder, stat_fingerprint
 from app.sandbox.run_folders import move_to_unused_workspace_path, remove_entry
@@ -164,7 +164,7 @@ class IgnoredFileWriter(Struct):
         target = os.open(self.root, _FOLDER_FLAGS)
         try:
             for name in filter(None, folder.split("/")):
-                layer = folder_unless_link(layer / name)
+                layer = folder_or_nonexistent_path(layer / name)
                 merged = merged and not is_whiteout(layer) and not is_opaque(layer)
                 target = _open_subfolder(target, name, make=not self.dry and os.path.lexists(layer))
             if target >= 0 or self.dry:
@@ -220,7 +220,7 @@ class IgnoredFileWriter(Struct):
     def _write_entry(self, at: _FolderPair, name: str) -> bool:
         """Write one entry of the layer; return whether the workspace now matches the layer."""
         source, there = at.layer / name, at.stat(name)
-        facts = stat_or_none(source)
+        facts = lstat_or_none(source)
         if facts is None and at.merged:
             return True
         was_folder = there is not None and stat.S_ISDIR(there.st_mode)
@@ -295,7 +295,7 @@ class IgnoredFileWriter(Struct):
         """Remove a folder that the command has removed; files in it that another program has changed stay."""
         inner = os.open(name, _FOLDER_FLAGS, dir_fd=at.folder)
         try:
-            layer = folder_unless_link(at.layer / name)
+            layer = folder_or_nonexistent_path(at.layer / name)
             self._write_entries(_FolderPair(layer, inner, at.join(name), merged=False, top=at.top))
         finally:
             os.close(inner)
@@ -339,11 +339,11 @@ class IgnoredFileWriter(Struct):
 
     def _plan_file(self, at: _FolderPair, name: str, *, gone: bool) -> _FileToWrite:
         source, there = at.layer / name, at.stat(name)
-        ours = None if gone else stat_or_none(source)
+        ours = None if gone else lstat_or_none(source)
         untouched = ours is None and at.merged and not gone
         if untouched or ours is None or (stat.S_ISCHR(ours.st_mode) and ours.st_rdev == 0):
             return _FileToWrite(name, source, None, there, differs=not untouched and there is not None, copied=False)
-        differs = there is None or not has_same_content(source, at.fd_path(name))
+        differs = there is None or not has_same_content_and_mode(source, at.fd_path(name))
         return _FileToWrite(name, source, ours, there, differs=differs, copied=at.merged and _was_copied_up(source))
 
     def _conflict_reason(self, leaf: _FileToWrite) -> str:
@@ -502,7 +502,7 @@ class IgnoredFileWriter(Struct):
         while True:
             self._number += 1
             place = at.fd_path(f".signoff-{os.getpid()}-{self._number}.tmp")
-            if stat_or_none(place) is None:
+            if lstat_or_none(place) is None:
                 return place
 
     # Versions that can't be written
@@ -511,7 +511,7 @@ class IgnoredFileWriter(Struct):
         self._failed[path] = (error.strerror or str(error)).lower()
         if not self.dry:
             with suppress(OSError):
-                self._keep_version(path_below(self.layer, path), path)
+                self._keep_version(path_below_without_links(self.layer, path), path)
 
     def _skip_and_keep_version(self, at: _FolderPair, name: str, source: Path | None, why: str) -> None:
         """Leave a path of the workspace unchanged, and keep the command's version in another folder."""
@@ -520,7 +520,7 @@ class IgnoredFileWriter(Struct):
             self._keep_version(source, at.join(name))
 
     def _keep_version(self, source: Path, path: str) -> None:
-        facts = stat_or_none(source)
+        facts = lstat_or_none(source)
         if facts is None or not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode) or _is_folder(source)):
             return
         if stat.S_ISDIR(facts.st_mode):
@@ -559,7 +559,7 @@ def _copy_entry(source: Path, target: Path) -> bool:
     elif stat.S_ISREG(facts.st_mode):
         # signoff owns the files of the layer, so it can make files readable that a command has made unreadable.
         source.chmod(facts.st_mode | stat.S_IRUSR)
-        copy_file(source, target)
+        copy_file_content(source, target)
     else:
         return False
     target.chmod(stat.S_IMODE(facts.st_mode))
@@ -634,7 +634,7 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _is_folder(path: Path) -> bool:
-    facts = stat_or_none(path)
+    facts = lstat_or_none(path)
     return facts is not None and stat.S_ISDIR(facts.st_mode)
 
 

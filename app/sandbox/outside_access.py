@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from app.sandbox.confinement import AllowedCommandResources
+from app.sandbox.confinement import ConfiguredCommandAccess
 from app.sandbox.run_folders import cache_folders
 
 _SOCKET_TABLE = Path("/proc/net/unix")
@@ -146,7 +146,7 @@ user's terminal.
 """
 
 
-class OutsideAccess(Struct, frozen=True):
+class OutsidePathAccess(Struct, frozen=True):
     """How a command sees paths outside the workspace: writable, cached, private, shown or hidden."""
 
     writable: tuple[Path, ...]
@@ -164,13 +164,13 @@ class OutsideAccess(Struct, frozen=True):
 
 
 def find_outside_access(
-    permissions: AllowedCommandResources,
+    permissions: ConfiguredCommandAccess,
     own_folders: Iterable[Path],
     *,
     can_overlay_caches: bool = True,
     environment: Mapping[str, str] = os.environ,
     files: Iterable[Path] = (),
-) -> OutsideAccess:
+) -> OutsidePathAccess:
     """Find the paths outside the workspace that a command sees differently.
 
     Args:
@@ -206,7 +206,7 @@ def find_outside_access(
         and not is_in_any_folder(path, seen)
         and not is_in_any_folder(path, hidden)
     }
-    return OutsideAccess(
+    return OutsidePathAccess(
         tuple(writable),
         tuple(path for path in caches if not is_in_any_folder(path, writable)),
         tuple(temporary),

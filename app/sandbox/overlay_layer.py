@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from app.sandbox.captured_changes import CommandFileChanges, IgnoredPathsWriteBackReport, PathChange, PendingFiles
 from app.sandbox.confinement import can_block_abstract_sockets
-from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
-from app.sandbox.files_and_links import stat_or_none
+from app.sandbox.enclosed_process import ProcessResourceLimits, run_enclosed
+from app.sandbox.files_and_links import lstat_or_none
 from app.sandbox.ignored_write_back import IgnoredFileWriter
-from app.sandbox.outside_access import OutsideAccess, is_in_any_folder
+from app.sandbox.outside_access import OutsidePathAccess, is_in_any_folder
 from app.sandbox.path_policy import (
     StagingPathPolicy,
     StatFingerprint,
@@ -29,7 +29,7 @@ from app.sandbox.path_policy import (
     stat_fingerprint,
 )
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessExit, run_shielded
-from app.sandbox.run_folders import CacheOverlayFolders, FileVersionsNotWrittenBack, remove_entry
+from app.sandbox.run_folders import CacheOverlayFolders, FailedWriteBackStore, remove_entry
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.paths import Workspace
 
@@ -52,7 +52,9 @@ class OverlayFolders(Struct, frozen=True):
     caches: CacheOverlayFolders
 
 
-def mount_steps(root: Path, folders: OverlayFolders, access: OutsideAccess, policy: StagingPathPolicy) -> list[str]:
+def mount_steps(
+    root: Path, folders: OverlayFolders, access: OutsidePathAccess, policy: StagingPathPolicy
+) -> list[str]:
     """Return the steps that set up a mount namespace for a command.
 
     Args:
@@ -84,7 +86,7 @@ class _MountStep(Struct, frozen=True):
 
 
 def _list_mounts(
-    root: Path, folders: OverlayFolders, access: OutsideAccess, policy: StagingPathPolicy
+    root: Path, folders: OverlayFolders, access: OutsidePathAccess, policy: StagingPathPolicy
 ) -> Iterator[_MountStep]:
     # A new one each time: the kernel refuses a used work folder of a volatile overlay, for example after a crash.
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
@@ -118,7 +120,7 @@ def _list_mounts(
     yield from _hiding_mounts(folders, access)
 
 
-def _temporary_mounts(root: Path, folders: OverlayFolders, access: OutsideAccess) -> Iterator[_MountStep]:
+def _temporary_mounts(root: Path, folders: OverlayFolders, access: OutsidePathAccess) -> Iterator[_MountStep]:
     for number, path in enumerate(access.temporary):
         if path == root:
             continue
@@ -134,7 +136,7 @@ def _temporary_mounts(root: Path, folders: OverlayFolders, access: OutsideAccess
     yield _MountStep(Path(NEW_CACHES_PATH), ("cover", NEW_CACHES_PATH, str(made)), (made,))
 
 
-def _hiding_mounts(folders: OverlayFolders, access: OutsideAccess) -> Iterator[_MountStep]:
+def _hiding_mounts(folders: OverlayFolders, access: OutsidePathAccess) -> Iterator[_MountStep]:
     empty, nothing = folders.run / "empty", folders.run / "nothing"
     for number, path in enumerate(access.hidden):
         inside = [each for each in access.opened if path in each.parents]
@@ -193,10 +195,10 @@ class OverlayLayer:
         self,
         workspace: Workspace,
         folders: OverlayFolders,
-        access: OutsideAccess,
+        access: OutsidePathAccess,
         variables: Mapping[str, str],
-        kept_versions: FileVersionsNotWrittenBack,
-        limits: ProcessLimits,
+        kept_versions: FailedWriteBackStore,
+        limits: ProcessResourceLimits,
         pending: PendingFiles,
     ) -> None:
         self._workspace = workspace
@@ -288,5 +290,5 @@ class PersistentProcessOverlay(OverlayLayer):
     def _written_stats(self) -> dict[str, StatFingerprint | None]:
         """Return the stat of each changed path; None for a removed one."""
         found = self._upper.find_changes(self._policy)
-        stats = {change.path: stat_or_none(self._layer / change.path) for change in found.touched}
+        stats = {change.path: lstat_or_none(self._layer / change.path) for change in found.touched}
         return {path: facts and stat_fingerprint(facts) for path, facts in stats.items()}

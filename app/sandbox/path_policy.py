@@ -16,7 +16,7 @@ from app.workspace.ignore import (
     FolderIgnorePatterns,
     Rules,
     compile_ignore_patterns,
-    is_ignored,
+    is_entry_itself_ignored,
     read_ignore_file_text,
     read_ignore_rules_above_workspace,
     read_ignore_rules_of_file,
@@ -173,7 +173,10 @@ class GitIgnoreRules:
         Nothing is ignored if an index can't be read: git might track it.
         """
         folder, _, name = path.rpartition("/")
-        return is_ignored(self._rules_for_folder(folder), path, name, is_folder) and self._tracked_paths is not None
+        return (
+            is_entry_itself_ignored(self._rules_for_folder(folder), path, name, is_folder)
+            and self._tracked_paths is not None
+        )
 
     def _rules_for_folder(self, folder: str) -> Rules:
         if folder not in self._rules:

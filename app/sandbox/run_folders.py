@@ -107,7 +107,7 @@ MAX_KEPT_SECONDS = 30 * 86_400.0
 """Seconds for which file versions are kept."""
 
 
-class FileVersionsNotWrittenBack(Struct, frozen=True):
+class FailedWriteBackStore(Struct, frozen=True):
     """Versions of one workspace's files that could not be written back: a folder for each command.
 
     In it the files have their workspace paths.
@@ -147,9 +147,9 @@ class FileVersionsNotWrittenBack(Struct, frozen=True):
                 remove_tree(place)
 
 
-def versions_kept_for_workspace(root: Path, folder: Path) -> FileVersionsNotWrittenBack:
+def versions_kept_for_workspace(root: Path, folder: Path) -> FailedWriteBackStore:
     """Return the kept versions of a workspace; `folder` holds those of all workspaces."""
-    return FileVersionsNotWrittenBack(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
+    return FailedWriteBackStore(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
 
 
 def move_to_unused_workspace_path(source: Path, folder: Path, path: str) -> None:

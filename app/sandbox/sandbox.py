@@ -19,19 +19,19 @@ from app.sandbox.captured_changes import (
     PendingFiles,
 )
 from app.sandbox.confinement import (
-    AllowedCommandResources,
+    CommandWriteMode,
+    ConfiguredCommandAccess,
     SandboxCapabilities,
     SandboxedWorkspace,
-    SandboxMode,
     can_filter_syscalls,
     confinement_steps,
     hide_process_memory,
     landlock_version,
     process_limit_problem,
 )
-from app.sandbox.enclosed_process import ProcessLimits, SandboxStepFailed, process_limits, run_enclosed
+from app.sandbox.enclosed_process import ProcessResourceLimits, SandboxStepFailed, process_limits, run_enclosed
 from app.sandbox.environment import absolute_search_path, add_git_settings_for_overlay, command_environment
-from app.sandbox.outside_access import WRITABLE_DEVICES, OutsideAccess, find_outside_access, variables_of_services
+from app.sandbox.outside_access import WRITABLE_DEVICES, OutsidePathAccess, find_outside_access, variables_of_services
 from app.sandbox.overlay_layer import (
     NEW_CACHES_PATH,
     OverlayFolders,
@@ -84,7 +84,7 @@ class InPlaceSandboxedWorkspace:
         writable: Sequence[Path],
         unreadable: Sequence[Path],
         variables: Mapping[str, str],
-        limits: ProcessLimits,
+        limits: ProcessResourceLimits,
         *,
         sockets: bool = False,
     ) -> None:
@@ -143,7 +143,7 @@ class InPlaceSandboxedWorkspace:
         )
 
 
-_NO_PERMISSIONS = AllowedCommandResources()
+_NO_PERMISSIONS = ConfiguredCommandAccess()
 
 
 class Sandbox:
@@ -164,10 +164,10 @@ class Sandbox:
         state: Path,
         *,
         own_folders: Sequence[Path],
-        permissions: AllowedCommandResources = _NO_PERMISSIONS,
-        modes: Sequence[SandboxMode] = tuple(SandboxMode),
+        permissions: ConfiguredCommandAccess = _NO_PERMISSIONS,
+        modes: Sequence[CommandWriteMode] = tuple(CommandWriteMode),
         kept: Path | None = None,
-        limits: ProcessLimits | None = None,
+        limits: ProcessResourceLimits | None = None,
     ) -> None:
         self._workspace = workspace
         # Resolved, because `sandbox_init.py` compares these paths, and adds no Landlock rule for a link.
@@ -204,7 +204,7 @@ class Sandbox:
         Raises:
             OSError: The folders can't be created, or the files can't be written.
         """
-        is_layer = (await self.probe()).mode is SandboxMode.OVERLAY
+        is_layer = (await self.probe()).mode is CommandWriteMode.OVERLAY
         opened: AbstractAsyncContextManager[SandboxedWorkspace] = (
             self._open_overlay(pending, keep_files=keep_files) if is_layer else self._open_in_place(pending)
         )
@@ -219,7 +219,7 @@ class Sandbox:
         environment: Mapping[str, str] = os.environ,
         files: Iterable[Path] = (),
     ) -> AsyncIterator[PersistentProcessOverlay]:
-        """Open a layer for a program that keeps running; only in mode `SandboxMode.OVERLAY`.
+        """Open a layer for a program that keeps running; only in mode `CommandWriteMode.OVERLAY`.
 
         Args:
             name: Name of the program; the next program with this name sees what it wrote to caches.
@@ -361,13 +361,13 @@ class Sandbox:
             layers = create_cache_overlay_folders(folder / "caches")
         return OverlayFolders(folder, folder / "upper", temporary, layers)
 
-    def _outside_access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> OutsideAccess:
+    def _outside_access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> OutsidePathAccess:
         permissions = replace(self.permissions, writable=(*self.permissions.writable, *writable))
         outside = [path for path in files if not path.is_relative_to(self._workspace.root)]
         return find_outside_access(permissions, self._own_folders, can_overlay_caches=self._layered, files=outside)
 
     def _command_variables(
-        self, may: OutsideAccess, made: str, environment: Mapping[str, str], *, bytecode: bool
+        self, may: OutsidePathAccess, made: str, environment: Mapping[str, str], *, bytecode: bool
     ) -> dict[str, str]:
         """Return the environment of a command, without its marker.
 
@@ -403,13 +403,13 @@ class Sandbox:
         prune_kept_cache_overlays(self._state / CACHE_FOLDER, everything=False)
 
     async def _find_mode(self) -> SandboxCapabilities:
-        if SandboxMode.OVERLAY not in self._modes:
+        if CommandWriteMode.OVERLAY not in self._modes:
             why_not = "it is not wanted"
         elif not (why_not := await self._overlay_problem()):
-            return SandboxCapabilities(SandboxMode.OVERLAY, landlock=landlock_version())
+            return SandboxCapabilities(CommandWriteMode.OVERLAY, landlock=landlock_version())
         filtered = await asyncio.to_thread(can_filter_syscalls)
         return SandboxCapabilities(
-            SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, process_limit_problem()
+            CommandWriteMode.IN_PLACE, why_not, landlock_version(), filtered, process_limit_problem()
         )
 
     async def _overlay_problem(self) -> str:

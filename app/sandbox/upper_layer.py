@@ -12,11 +12,11 @@ from pathlib import Path
 from app.sandbox.captured_changes import ChangedPathWithSize, CommandFileChanges, PathChange, PendingFiles
 from app.sandbox.confinement import ChangedByCommandAndOtherProgram
 from app.sandbox.files_and_links import (
-    folder_unless_link,
-    has_same_content,
-    path_below,
+    folder_or_nonexistent_path,
+    has_same_content_and_mode,
+    lstat_or_none,
+    path_below_without_links,
     read_file_or_link,
-    stat_or_none,
     write_file_or_link,
 )
 from app.sandbox.path_policy import StagingPathPolicy, list_folder
@@ -65,7 +65,11 @@ class UpperLayer:
         scan.folder("", hidden=False, ignored=False)
         # A pending file that the command removed leaves no entry in the layer.
         for path, leaf in self._pending.items():
-            if leaf is not None and path not in scan.seen and not os.path.lexists(path_below(self._folder, path)):
+            if (
+                leaf is not None
+                and path not in scan.seen
+                and not os.path.lexists(path_below_without_links(self._folder, path))
+            ):
                 scan.note_removed_leaf(path)
         touched = [each for path, each in sorted(scan.touched.items()) if self._differs_from_before(path)]
         return CommandFileChanges(tuple(touched), tuple(sorted(scan.left_out)), tuple(sorted(scan.ignored_paths)))
@@ -80,15 +84,15 @@ class UpperLayer:
         if path in self._pending:
             before = self._pending[path]
         else:
-            lower = path_below(self._root, path)
+            lower = path_below_without_links(self._root, path)
             before = read_file_or_link(lower, limit)
             if before is not None and lower.lstat().st_ctime_ns > self.filled_at:
                 raise ChangedByCommandAndOtherProgram(path)
-        return PathChange(path, before, read_file_or_link(path_below(self._folder, path), limit))
+        return PathChange(path, before, read_file_or_link(path_below_without_links(self._folder, path), limit))
 
     def _differs_from_before(self, path: str) -> bool:
-        before = self._pending[path] if path in self._pending else path_below(self._root, path)
-        return not has_same_content(path_below(self._folder, path), before)
+        before = self._pending[path] if path in self._pending else path_below_without_links(self._root, path)
+        return not has_same_content_and_mode(path_below_without_links(self._folder, path), before)
 
     def _make_folders(self, path: str, modes: dict[Path, int]) -> None:
         for above in reversed(Path(path).parents[:-1]):
@@ -144,7 +148,7 @@ class _LayerScan:
             hidden: Whether the layer hides the lower folder.
             ignored: Whether the folder lies in an ignored one; tracked and pending paths in it are still reported.
         """
-        lower_folder = folder_unless_link(path_below(self._root, folder))
+        lower_folder = folder_or_nonexistent_path(path_below_without_links(self._root, folder))
         # signoff owns the layer, so it can read folders that a command made unreadable.
         for entry in list_folder(self._folder / folder, unlock=True):
             path = f"{folder}/{entry.name}" if folder else entry.name
@@ -193,7 +197,10 @@ class _LayerScan:
             for entry in scan:
                 inside = f"{path}/{entry.name}"
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if not is_folder and stat.S_IFMT(_mode(path_below(self._folder, inside))) not in (0, stat.S_IFDIR):
+                if not is_folder and stat.S_IFMT(_mode(path_below_without_links(self._folder, inside))) not in (
+                    0,
+                    stat.S_IFDIR,
+                ):
                     continue
                 if self._is_not_reported(inside, is_folder=is_folder, ignored=ignored):
                     continue
@@ -242,13 +249,13 @@ class _LayerScan:
 
 def _mode(path: Path) -> int:
     """Return the kind and permission bits of a path; 0 if it does not exist."""
-    facts = stat_or_none(path)
+    facts = lstat_or_none(path)
     return 0 if facts is None else facts.st_mode
 
 
 def is_whiteout(path: Path) -> bool:
     """Return whether a path of the layer marks a removed file."""
-    facts = stat_or_none(path)
+    facts = lstat_or_none(path)
     return facts is not None and _has_no_device(facts)
 
 

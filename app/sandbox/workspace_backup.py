@@ -34,12 +34,12 @@ from app.sandbox.captured_changes import (
     WrittenIgnoredPath,
 )
 from app.sandbox.files_and_links import (
-    copy_file,
-    has_same_content,
-    path_below,
+    copy_file_content,
+    has_same_content_and_mode,
+    lstat_or_none,
+    path_below_without_links,
     read_file_or_link,
     set_mode,
-    stat_or_none,
     write_file_or_link,
 )
 from app.sandbox.path_policy import (
@@ -178,7 +178,7 @@ class WorkspaceBackup(Struct):
                             raise TooManyFilesToBackUp
                     now[path] = stat_fingerprint((self.root / path).lstat())
                 else:
-                    copy_file(self.root / path, self.store / str(self._number))
+                    copy_file_content(self.root / path, self.store / str(self._number))
             elif stat.S_ISLNK(facts.mode):
                 self._names[path] = f">{(self.root / path).readlink()}"
         self.kept, self._pending = now, pending
@@ -227,7 +227,7 @@ class WorkspaceBackup(Struct):
 
     def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents. Raises OSError."""
-        after = read_file_or_link(path_below(self.root, path), limit)
+        after = read_file_or_link(path_below_without_links(self.root, path), limit)
         return PathChange(path, self._content_before(path, limit), after)
 
     def restore_files(self, policy: StagingPathPolicy) -> int:
@@ -256,8 +256,8 @@ class WorkspaceBackup(Struct):
             if after is not None and (before is None or stat.S_IFMT(before.mode) != stat.S_IFMT(after.mode)):
                 self._remove_path(path, after)
             elif after is None and before is not None:
-                place = path_below(self.root, path)
-                if (facts := stat_or_none(place)) and stat.S_IFMT(facts.st_mode) != stat.S_IFMT(before.mode):
+                place = path_below_without_links(self.root, path)
+                if (facts := lstat_or_none(place)) and stat.S_IFMT(facts.st_mode) != stat.S_IFMT(before.mode):
                     # The command has replaced a file by a folder that git ignores, or vice versa.
                     remove_entry(place)
         count, errors = 0, []
@@ -271,7 +271,7 @@ class WorkspaceBackup(Struct):
                 set_mode(self.root / path, before.mode)
         if errors:
             raise errors[0]
-        there = {path: stat_or_none(self.root / path) for path in changed if path in self.kept}
+        there = {path: lstat_or_none(self.root / path) for path in changed if path in self.kept}
         # A removed socket is missing: only its server can create it again.
         self.kept = {path: facts for path, facts in self.kept.items() if path not in there} | {
             path: stat_fingerprint(facts) for path, facts in there.items() if facts
@@ -324,7 +324,7 @@ class WorkspaceBackup(Struct):
         if before.mode != after.mode or before.size != after.size:
             return True
         if path in self._pending:
-            return not has_same_content(self.root / path, self._pending[path])
+            return not has_same_content_and_mode(self.root / path, self._pending[path])
         if stat.S_ISLNK(after.mode):
             return self._content_before(path, before.size) != read_file_or_link(self.root / path, after.size)
         return stat.S_ISREG(after.mode) and not have_same_bytes(self.store / self._names[path], self.root / path)
@@ -387,7 +387,7 @@ class WorkspaceBackup(Struct):
             if place.lstat().st_ino != before.inode:
                 place.unlink()
             place.chmod(0o600)
-        copy_file(self.store / name, place)
+        copy_file_content(self.store / name, place)
         set_mode(place, before.mode)
         with suppress(PermissionError):
             # Only the owner of a file may set its mtime.

@@ -189,7 +189,7 @@ class CapturedEditStore:
             if not turn.proposal or connection.execute(_SELECT_DECIDED, proposal_key).fetchone():
                 row = connection.execute(RESERVE_PROPOSAL_NUMBER, (self._workspace,)).fetchone()
                 turn = turn._replace(proposal=f"P{row[0]}")
-            insert_turn(connection, self._workspace, turn)
+            insert_turn_if_missing(connection, self._workspace, turn)
             connection.executemany(
                 "INSERT INTO captured VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (workspace, proposal, path)"
                 " DO UPDATE SET after = excluded.after, changed = excluded.changed, staged = 0",
@@ -292,7 +292,7 @@ class CapturedEditStore:
         return [CapturedAgentTurn(*cast(tuple[str, str, str, str, str, str, bool, int], row)) for row in rows]
 
 
-def insert_turn(connection: sqlite3.Connection, workspace: str, turn: CapturedAgentTurn) -> None:
+def insert_turn_if_missing(connection: sqlite3.Connection, workspace: str, turn: CapturedAgentTurn) -> None:
     """Store a turn unless its proposal has one, in the transaction that stores its edits or its proposal."""
     connection.execute(_INSERT_TURN, (workspace, *turn[:6], time.time()))
 

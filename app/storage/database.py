@@ -431,7 +431,7 @@ def _describe_error(path: Path, error: Exception) -> str:
             return f"{path} could not be used: {error}."
 
 
-def has_nothing_pending(database: Database, workspace: str) -> bool:
+def has_no_unfinished_work(database: Database, workspace: str) -> bool:
     """Return whether no proposal waits, no apply is unfinished, no decision unrecorded and no edit unstaged."""
     rows = database.query_rows(
         "SELECT EXISTS (SELECT 1 FROM proposals WHERE workspace = ? AND waiting = 1)"

@@ -65,7 +65,7 @@ class DecisionFeedback(Struct, frozen=True):
     images: tuple[Image, ...] = ()
 
 
-class RecordedDecisionOrEdit(Struct, frozen=True):
+class DecisionOrUserEdit(Struct, frozen=True):
     """A decision in the record, or a user's edit of the proposed text, which has only an event entry."""
 
     entry: DecisionRecordEntry | None
@@ -144,7 +144,7 @@ class DecisionRecordReader:
         """Return the number of entries that cannot be read."""
         return self._find_chain_end().number - len(self.all_entries())
 
-    def decisions(self, proposal: str = "") -> list[RecordedDecisionOrEdit]:
+    def decisions(self, proposal: str = "") -> list[DecisionOrUserEdit]:
         """Return the decisions and text edits of one proposal or of all, oldest first."""
         chain = self.all_entries(proposal)
         events = {
@@ -153,7 +153,7 @@ class DecisionRecordReader:
             if isinstance(entry, SessionEventRecordEntry) and entry.count
         }
         words = self._load_feedback()
-        result: list[RecordedDecisionOrEdit] = []
+        result: list[DecisionOrUserEdit] = []
         decided_keys = {(entry.proposal, entry.count) for entry in chain if isinstance(entry, DecisionRecordEntry)}
         for entry in sorted(
             chain,
@@ -266,11 +266,11 @@ _FEEDBACK_QUERIES = (
 
 def _make_recorded_decision(
     entry: DecisionRecordEntry | None, event: SessionEventRecordEntry | None, feedback_by_key: _FeedbackByKey
-) -> RecordedDecisionOrEdit:
+) -> DecisionOrUserEdit:
     source = entry or event
     assert source is not None
     words = feedback_by_key.get((source.proposal, source.count, source.words))
-    return RecordedDecisionOrEdit(entry, event, words or DecisionFeedback(), bool(source.words) and words is None)
+    return DecisionOrUserEdit(entry, event, words or DecisionFeedback(), bool(source.words) and words is None)
 
 
 _CHAIN_END_QUERIES = (
@@ -316,7 +316,7 @@ _DecisionKey = tuple[str, int, float]
 """Proposal, number of the decision, and 0.0; for a decision without a number, its time instead of 0.0."""
 
 
-class RecordTableComparer:
+class TablesAndRecordComparer:
     """Finds differences between a workspace's tables and the verified chain of its decision record."""
 
     def __init__(self, database: Database, workspace: str, verified: ChainVerification) -> None:

@@ -32,7 +32,7 @@ _MIN_DESCRIPTIVE_BYTES = 12
 """UTF-8 bytes from which a title describes a session; an ideograph has three bytes, and says more than a letter."""
 
 
-def set_title_from_messages(connection: sqlite3.Connection, session: str, messages: Sequence[str]) -> None:
+def update_automatic_title(connection: sqlite3.Connection, session: str, messages: Sequence[str]) -> None:
     """Set the title to the user's first message with enough words, unless the user has named the session."""
     ((title, is_named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
     if is_named:
@@ -226,7 +226,7 @@ class SessionStore:
             if models := [event.model for event in events if isinstance(event, AssistantMessage) and event.model]:
                 connection.execute("UPDATE sessions SET model = ? WHERE id = ?", (models[-1], session_id))
             if typed_texts := [event.typed_text for event in events if isinstance(event, UserMessage)]:
-                set_title_from_messages(connection, session_id, typed_texts)
+                update_automatic_title(connection, session_id, typed_texts)
         return stored
 
     def _copy_to_related_sessions(

@@ -21,7 +21,7 @@ from app.storage.captured_edit_store import (
     RESERVE_PROPOSAL_NUMBER,
     CapturedAgentTurn,
     delete_old_edits_and_turns,
-    insert_turn,
+    insert_turn_if_missing,
 )
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
@@ -93,7 +93,7 @@ class SqliteProposalStore:
                     turn = CapturedAgentTurn(
                         origin.agent, origin.session, origin.prompt, model=origin.model, proposal=proposal.id
                     )
-                    insert_turn(connection, self._workspace, turn)
+                    insert_turn_if_missing(connection, self._workspace, turn)
                     delete_old_edits_and_turns(connection)
         self._signal.send()
         for proposal in proposals:

@@ -26,7 +26,7 @@ from textual.theme import Theme
 from app.keys.actions import UserAction, make_key_bindings_of_scopes
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job, describe_and_log_error, is_user_error
-from app.ui.context.current_session import CurrentSession, ResumableSession, UpdateBuffer
+from app.ui.context.current_session import CurrentSession, ExitedSession, UpdateBuffer
 from app.ui.startup import AppControllers, AppStartup, OpenWorkspaceFunction, open_workspace_and_import_chat
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import TerminalAdaptedApp
@@ -47,7 +47,7 @@ _WORKBENCH_ACTIONS = frozenset(
 """Actions that make sense only while the workbench is in front."""
 
 
-class SessionUpdated(Message, bubble=False):
+class SessionUpdatesWaiting(Message, bubble=False):
     """Message: updates of the session wait in the update buffer to be shown."""
 
 
@@ -100,12 +100,12 @@ class SignoffApp(TerminalAdaptedApp):
         """Called with a function that waits for running approvals, when the user quits; the default does nothing."""
         self.failure: Exception | None = None
         """The exception that kept the workspace from opening; the app exits when it is set."""
-        self.closed_session: ResumableSession | None = None
+        self.closed_session: ExitedSession | None = None
         """The session that was open when the user quit, if it has events."""
         self.workbench = Workbench()
         self.current = CurrentSession()
         """The session on the screen."""
-        self._update_buffer = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
+        self._update_buffer = UpdateBuffer(lambda: self.post_message(SessionUpdatesWaiting()))
         """Updates of the session that are not on the screen yet."""
         self._app_context = AppContext(self.run_background, self.notify_user, self.push_screen_wait, self.action_quit)
         self._chat = ChatController(self.workbench, self.current, self._app_context, self)
@@ -197,7 +197,7 @@ class SignoffApp(TerminalAdaptedApp):
             if self.controllers.review is not None:
                 await self.controllers.review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.closed_session = ResumableSession(session.id, self.workbench.waiting)
+                self.closed_session = ExitedSession(session.id, self.workbench.waiting)
             await self.current.host.close()
         self.exit(return_code=code)
 
@@ -209,7 +209,7 @@ class SignoffApp(TerminalAdaptedApp):
 
     # Updates of the session
 
-    @on(SessionUpdated)
+    @on(SessionUpdatesWaiting)
     def show_updates(self) -> None:
         """Show the buffered updates of the session, as many as the buffer allows at once."""
         for update in self._update_buffer.take_updates():

@@ -120,13 +120,13 @@ class ChatController:
 
     async def go_to_event(self, session_id: str, event: int) -> None:
         """Show an event of a session; opens the session if it is not on the screen."""
-        from app.conversation.events import find_thread_of_side_event
+        from app.conversation.events import find_side_event_location
 
         if (current := self.session.current) is None or current.id != session_id:
             store = self.session.host.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
         log = self.session.require_session().log.events
-        if (thread := find_thread_of_side_event(log, event)) is not None:
+        if (thread := find_side_event_location(log, event)) is not None:
             # Side questions are shown only beside their hunk in the review.
             await self.open_proposal(thread.proposal)
             self.workbench.call_when_review_mounted(lambda review: review.show_thread(thread))

@@ -53,7 +53,7 @@ class ReviewArea(Column):
         self._run_work = run_work
         self._handlers: dict[type[Message], _BackgroundHandler] = {
             review_messages.VersionDiffsRequested: _BackgroundHandler(actions.load_version_diffs, "versions"),
-            review_messages.CommentFollowUpsRequested: _BackgroundHandler(actions.load_follow_ups, "answers"),
+            review_messages.CommentedLineChangesRequested: _BackgroundHandler(actions.load_follow_ups, "answers"),
             review_messages.SideThreadsWanted: _BackgroundHandler(side_questions.load_threads, "threads"),
             review_messages.EditProposedFile: _BackgroundHandler(actions.edit_file, "edit"),
             review_messages.Undo: _BackgroundHandler(actions.handle_decision, exclusive=False),
@@ -103,7 +103,7 @@ class ReviewArea(Column):
         self._run_work(save, group="reading")
 
     @on(review_messages.VersionDiffsRequested)
-    @on(review_messages.CommentFollowUpsRequested)
+    @on(review_messages.CommentedLineChangesRequested)
     @on(review_messages.SideThreadsWanted)
     @on(review_messages.EditProposedFile)
     @on(review_messages.Undo)
@@ -133,9 +133,9 @@ class ReviewArea(Column):
         )
 
     @on(review_messages.Approve)
-    @on(review_messages.ApproveAll)
+    @on(review_messages.ApproveSeveralProposals)
     @on(review_messages.Deny)
-    @on(review_messages.DenyAll)
+    @on(review_messages.DenySeveralProposals)
     def handle_decision(self, event: DecisionMessage) -> None:
         """Carry out a decision; after the last one the focus returns to the chat, unless the user acts here again."""
         self._actions.after_decision.on_decision()
@@ -163,8 +163,8 @@ class ReviewArea(Column):
         proposal_id = "" if event.is_running else event.proposal_id
         self._run_work(partial(self._actions.reproduce, proposal_id), group="run again", exclusive=True)
 
-    @on(review_messages.SideQuestionStopped)
-    def stop_side_question(self, event: review_messages.SideQuestionStopped) -> None:
+    @on(review_messages.SideQuestionStopRequested)
+    def stop_side_question(self, event: review_messages.SideQuestionStopRequested) -> None:
         """Stop waiting for an answer."""
         self._side_questions.stop(event)
 

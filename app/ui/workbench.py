@@ -462,7 +462,7 @@ class Workbench(Screen[None]):
 
     # Handlers by name: their message classes are imported after the first paint.
 
-    def on_full_screen_toggled(self, event: "review_messages.FullScreenToggled") -> None:
+    def on_full_screen_wanted(self, event: "review_messages.FullScreenWanted") -> None:
         """Show the review on the whole screen, or beside the chat again."""
         self.set_full_screen(event.on)
 

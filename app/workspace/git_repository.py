@@ -50,7 +50,7 @@ def find_repository(root: Path) -> GitRepositoryFolders | None:
     return None
 
 
-def find_folder_like_bare_repository(root: Path, folder: str, added: Collection[str]) -> str:
+def find_enclosing_bare_lookalike(root: Path, folder: str, added: Collection[str]) -> str:
     """Return the nearest folder from `folder` up to `root` that git may take for a bare repository; empty if none.
 
     Git runs programs that the configuration of such a folder names, and any repository can contain one.

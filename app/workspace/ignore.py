@@ -240,7 +240,7 @@ Rules = tuple[FolderIgnorePatterns, ...]
 """The ignore files that apply in a folder, the strongest first."""
 
 
-def is_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
+def is_entry_itself_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
     """Return whether the entry itself is ignored; its parent folders are not checked."""
     for file in rules:
         verdict = file.verdict(path, name, is_folder)
@@ -364,7 +364,7 @@ class _FolderScanner(Struct, frozen=True):
             path = prefix + name
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if (rules and is_ignored(rules, path, name, is_folder)) or is_off_limits(path):
+                if (rules and is_entry_itself_ignored(rules, path, name, is_folder)) or is_off_limits(path):
                     continue
                 if is_folder:
                     entries.append((f"{name}/", path, rules))

@@ -34,7 +34,7 @@ def sha256_hex(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_workspace_configuration(workspace: Workspace, name: str = FILE_NAME) -> bytes:
+def read_untrusted_workspace_configuration(workspace: Workspace, name: str = FILE_NAME) -> bytes:
     """Return the bytes of a configuration file of the workspace; empty if there is none.
 
     Raises:

@@ -20,8 +20,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from app.automation.check_runner import arguments_to_run_all_tests
-from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
+from app.automation.check_runner import all_tests_placeholder_arguments
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.config.settings import CheckTable
 from app.proposals.risk.edited_file import is_test_or_test_data
 from app.proposals.values.decision_facts import HunkTestVerdict
@@ -37,7 +37,7 @@ class Trial:
         self.root = runtime.workspace.root
         self.check = CheckTable(name="tests", run=options.run, seconds=300)
         all_tests_command = shlex.split(
-            options.run.replace("{tests}", shlex.join(arguments_to_run_all_tests(options.run)))
+            options.run.replace("{tests}", shlex.join(all_tests_placeholder_arguments(options.run)))
         )
         self.full_command = [*all_tests_command, "-x", *shlex.split(options.more)]
         self.counts: Counter[str] = Counter()
@@ -83,9 +83,7 @@ class Trial:
             )
             self.compare(path, text, statement, evidence, hunk.id)
 
-    def compare(
-        self, path: str, text: str, statement: Statement, evidence: ProposalEvidenceByHunk, hunk: str
-    ) -> None:
+    def compare(self, path: str, text: str, statement: Statement, evidence: ProposalTestEvidence, hunk: str) -> None:
         verdict = evidence.marks[hunk].verdict if hunk in evidence.marks else None
         if self.only_unnoticed and verdict is not HunkTestVerdict.UNNOTICED:
             self.counts[f"{verdict or 'no mark'}, no mutant planted"] += 1

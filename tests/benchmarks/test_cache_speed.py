@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.confinement import AllowedCommandResources, SandboxMode
+from app.sandbox.confinement import CommandWriteMode, ConfiguredCommandAccess
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.benchmarks.outside import cpu_seconds
@@ -67,10 +67,10 @@ async def test_overlay_over_a_warm_cache_adds_little_cpu_time(
 
     def layered(*writable: str) -> Callable[[], Awaitable[None]]:
         folder = home / f"runs{len(writable)}"
-        sandbox = Sandbox(Workspace(root), folder, own_folders=(), permissions=AllowedCommandResources(writable))
+        sandbox = Sandbox(Workspace(root), folder, own_folders=(), permissions=ConfiguredCommandAccess(writable))
 
         async def run() -> None:
-            if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
+            if (await sandbox.probe()).mode is not CommandWriteMode.OVERLAY:
                 pytest.skip((await sandbox.probe()).why_not)
             output: list[bytes] = []
             async with sandbox.open_run({}, keep_files=True) as opened:

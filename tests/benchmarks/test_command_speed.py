@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.benchmarks.outside import cpu_seconds
@@ -20,7 +20,7 @@ MAX_ADDED_SECONDS = 0.050
 
 async def run_in_overlay(root: Path, state: Path) -> tuple[float, float]:
     sandbox = Sandbox(Workspace(root), state, own_folders=())
-    if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
+    if (await sandbox.probe()).mode is not CommandWriteMode.OVERLAY:
         pytest.skip((await sandbox.probe()).why_not)
     rounds = []
     for _ in range(ROUNDS):

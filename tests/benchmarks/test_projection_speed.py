@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.gate import EditLimitGate, GateClosingPolicy
+from app.agent.gate import GateClosingPolicy, TurnStagingGate
 from app.agent.turn_state import TurnState
 from app.conversation.events import (
     AssistantMessage,
@@ -84,7 +84,7 @@ def fastest(work: Callable[[], Any], repeats: int) -> float:
 
 
 def fold(events: list[Event]) -> None:
-    gate, turn = EditLimitGate(GateClosingPolicy()), TurnState()
+    gate, turn = TurnStagingGate(GateClosingPolicy()), TurnState()
     for event in events:
         gate.apply(event)
         turn.apply(event)

@@ -59,7 +59,7 @@ def asked(*, only: tuple[str, ...] = (), as_json: bool = False, hunks: str | Non
 def configure(runtime: OpenWorkspace, tables: str, *, trusted: bool = True) -> None:
     (runtime.workspace.root / ".signoff.toml").write_text(tables)
     if trusted:
-        trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+        trust.store_trust(trust.read_untrusted_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
 
 

@@ -308,7 +308,7 @@ def test_pydantic_searches_no_plugins_and_builds_only_used_models(tmp_path: Path
         f"from app.cli.main import main\nassert main(['proposals', '--workspace', {str(tmp_path)!r}]) == 0\n"
         "from app.config import config_tables, settings\nassert settings.Settings.__pydantic_complete__\n"
         "from app.tools.tool_registry import make_standard_tools\n"
-        "parts = [config_tables.HookTable, config_tables.ModelTable, config_tables.PriceTable]\n"
+        "parts = [config_tables.EventHookTable, config_tables.ModelOverridesTable, config_tables.PriceTable]\n"
         "parts += [config_tables.McpServerTable]\n"
         "parts += [settings.CheckTable, *(tool.Arguments for tool in make_standard_tools(lambda: None))]\n"
         "settings.Settings()\n"

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 
@@ -14,7 +14,7 @@ PENDING = {"a.txt": FileOrLink(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new"
 
 
 async def main(root: str, state: str, mode: str, command: str) -> None:
-    modes = list(SandboxMode)[list(SandboxMode).index(SandboxMode(mode)) :]
+    modes = list(CommandWriteMode)[list(CommandWriteMode).index(CommandWriteMode(mode)) :]
     sandbox = Sandbox(Workspace(Path(root)), Path(state), own_folders=(), modes=modes)
     await sandbox.probe()
     print("ready", flush=True)

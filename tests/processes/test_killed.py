@@ -17,7 +17,7 @@ from app.llm.values.endpoint import EndpointProfile
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.forking import Forking
@@ -43,10 +43,10 @@ def is_running(mark: str, place: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize("mode", list(SandboxMode))
+@pytest.mark.parametrize("mode", list(CommandWriteMode))
 @pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.marathon)])
 def test_killed_command_is_rolled_back_and_no_process_remains(
-    processes: Forking, tmp_path: Path, mode: SandboxMode, instants: int
+    processes: Forking, tmp_path: Path, mode: CommandWriteMode, instants: int
 ) -> None:
     root, runs = tmp_path / "ws", tmp_path / "runs"
     make(root)
@@ -93,7 +93,7 @@ def test_ignore_rules_written_by_a_killed_command_are_not_used(processes: Forkin
     rules = "rm -r d; mkdir new; for each in . new; do echo '*' > $each/.gitignore; echo x > $each/code.py; done"
     mark = new_mark()
     command = f"echo 1 > a.log; {rules}; echo > a.txt; echo > end.log; sleep {mark}"
-    words = ("tests.processes.one_run", str(root), str(runs), SandboxMode.IN_PLACE, command)
+    words = ("tests.processes.one_run", str(root), str(runs), CommandWriteMode.IN_PLACE, command)
     process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=talk[1])
     with talk[0]:
         deadline = time.monotonic() + 60

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from tests.servers.stage import open_server_session, player
 from tests.wire.server import WireServer
 
@@ -18,7 +18,7 @@ async def main(folder: str, mark: str, *modes: str) -> None:
     code = f"import subprocess; subprocess.Popen(['sleep', '{mark}'], start_new_session=True)"
     with WireServer() as wire:
         async with open_server_session(
-            wire, Path(folder), {"play": player()}, modes=[SandboxMode(mode) for mode in modes]
+            wire, Path(folder), {"play": player()}, modes=[CommandWriteMode(mode) for mode in modes]
         ) as on:
             await on.run_turn(("play__run", {"code": code}))
             print("ready", flush=True)

@@ -14,7 +14,7 @@ from app.conversation.events import ToolResult
 from app.mcp_client.mcp_server import McpServer, McpServerState
 from app.runtime.open_workspace import open_workspace
 from app.runtime.session_host import SessionHost
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from tests.wire.bench import FILE
@@ -111,7 +111,7 @@ async def open_server_session(
     *,
     environment: dict[str, str] | None = None,
     behaviour: Behaviour = OBEYS,
-    modes: Sequence[SandboxMode] = (),
+    modes: Sequence[CommandWriteMode] = (),
     **flags: Any,
 ) -> AsyncIterator[ServerSession]:
     root = folder / "workspace"

@@ -20,7 +20,7 @@ from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.mcp_server import McpServerState
 from app.mcp_client.tool_listing import MAX_LOG_LINE_CHARACTERS, MAX_LOG_LINES
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from tests.forking import Forking
 from tests.servers.stage import YES, ServerSession, open_server_session, player
@@ -395,8 +395,10 @@ async def test_server_receives_no_secrets_of_signoff_and_leaves_no_process(wire:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
-@pytest.mark.parametrize("modes", [(), (SandboxMode.IN_PLACE,)], ids=["layer", "read-only"])
-async def test_server_ends_with_signoff(processes: Forking, modes: tuple[SandboxMode, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("modes", [(), (CommandWriteMode.IN_PLACE,)], ids=["layer", "read-only"])
+async def test_server_ends_with_signoff(
+    processes: Forking, modes: tuple[CommandWriteMode, ...], tmp_path: Path
+) -> None:
     mark, (ours, theirs) = new_mark(), socket.socketpair()
     words = ("tests.servers.killed", str(tmp_path), mark, *modes)
     process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
@@ -409,7 +411,7 @@ async def test_server_ends_with_signoff(processes: Forking, modes: tuple[Sandbox
 
 
 async def test_server_without_overlay_cannot_write_as_the_question_shows(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}, modes=(SandboxMode.IN_PLACE,)) as on:
+    async with open_server_session(wire, tmp_path, {"play": player()}, modes=(CommandWriteMode.IN_PLACE,)) as on:
         path = on.root / "new.txt"
         answer = await on.run_turn(("play__write", {"path": str(path), "text": "x"}))
         if await on.server("play").write_access() is WriteAccess.READ_ONLY:

@@ -141,7 +141,7 @@ async def test_servers_of_a_workspace_start_only_once_they_are_trusted(wire: Wir
         await run.see(".mcp.json names MCP servers")
         assert not started.exists()
         await run.command("trust")
-        await run.screen("TrustScreen")
+        await run.screen("ConfigTrustScreen")
         await run.see("theirs", "${PYTHON}")
         await run.pilot.press("y")
         await run.until(started.exists, "the start")

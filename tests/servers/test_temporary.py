@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.confinement import AllowedCommandResources
+from app.sandbox.confinement import ConfiguredCommandAccess
 from app.sandbox.outside_access import files_in_command, find_outside_access
 from tests.servers.stage import PLAYER, open_server_session
 from tests.wire.server import WireServer
@@ -124,6 +124,6 @@ def test_pyvenv_cfg_does_not_expose_the_temporary_folder(tmp_path: Path) -> None
     assert files == [tmp_path]
     environment = {"TMPDIR": str(tmp_path)}
     access = find_outside_access(
-        AllowedCommandResources(), (), environment=environment, files=[Path("/tmp"), Path("/dev/shm")]
+        ConfiguredCommandAccess(), (), environment=environment, files=[Path("/tmp"), Path("/dev/shm")]
     )
     assert not {*access.shown} & {*access.temporary}

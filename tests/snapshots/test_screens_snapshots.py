@@ -14,7 +14,7 @@ from textual.screen import Screen
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.endpoint_doctor import CHECKS, DoctorCheckResult, EndpointDiagnosis, LocalModelServer
+from app.llm.endpoint_doctor import CHECKS, DetectedLocalServer, DoctorCheckResult, EndpointDiagnosis
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import RequestInputs
@@ -29,7 +29,7 @@ from app.ui.screens.report_screens import EndpointDoctorScreen, LastRequestScree
 from app.ui.screens.sessions_screen import SessionPickerScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelPickerScreen, ModelSetupScreen
-from app.ui.screens.trust_screen import ConfigToTrust, TrustScreen
+from app.ui.screens.trust_screen import ConfigTrustScreen, WorkspaceConfigToTrust
 from app.ui.startup import WorkspaceWithOptions
 from tests.pilots import wait_until_idle
 from tests.ui.screen_text import screen_text
@@ -54,8 +54,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     monkeypatch.setattr(
         "app.ui.screens.report_screens.describe_how_commands_run", lambda means: "run on a layer over the workspace"
     )
-    monkeypatch.setattr("app.ui.screens.report_screens.SandboxMode", SimpleNamespace(IN_PLACE=None))
-    found = [LocalModelServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "gpt-oss:20b"))]
+    monkeypatch.setattr("app.ui.screens.report_screens.CommandWriteMode", SimpleNamespace(IN_PLACE=None))
+    found = [DetectedLocalServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "gpt-oss:20b"))]
     monkeypatch.setattr("app.llm.endpoint_doctor.find_local_servers", AsyncMock(return_value=found))
     root = tmp_path / "workspace"
     root.mkdir()
@@ -193,8 +193,8 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "doctor": lambda app: EndpointDoctorScreen(
         app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", SecretStr("key")), {}
     ),
-    "trust": lambda app: TrustScreen(
-        ConfigToTrust(
+    "trust": lambda app: ConfigTrustScreen(
+        WorkspaceConfigToTrust(
             app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(("theme", "max_steps", "base_url"), 1)
         )
     ),

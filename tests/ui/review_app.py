@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Proposal
 from app.tools.base.contract import PermissionRequest
@@ -53,7 +53,7 @@ class ReviewApp(App[None]):
         self.theme = theme
         self.first_comments: Sequence[LineComment] = ()
         self.first_confirmation: PermissionRequest | None = None
-        self.first_evidence: ProposalEvidenceByHunk | None = None
+        self.first_evidence: ProposalTestEvidence | None = None
         self.below: Widget = Static(id="below")
         """The last line: in pictures a footer, which costs each test a fifth of its time."""
 
@@ -125,8 +125,8 @@ class ReviewApp(App[None]):
 
 
 _RECORDED = (
-    "approve deny approve_all deny_all undo redo edit_proposed_file permission_answered full_screen_toggled "
-    "feedback_orphaned side_question_asked"
+    "approve deny approve_several_proposals deny_several_proposals undo redo edit_proposed_file permission_answered "
+    "full_screen_wanted feedback_orphaned side_question_asked"
 )
 for _kind in _RECORDED.split():
     setattr(ReviewApp, f"on_{_kind}", ReviewApp.on_event_recorded)

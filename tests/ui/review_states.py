@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from textual.widgets import Footer
 
-from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidenceByHunk
+from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalTestEvidence
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, LineComment
 from app.proposals.values.models import (
     ConflictingLines,
@@ -75,7 +75,7 @@ def revised() -> Item:
     return retry_proposal("P5", supersedes="P4", version=2)
 
 
-def tried() -> ProposalEvidenceByHunk:
+def tried() -> ProposalTestEvidence:
     """What was found out of the hunks of a proposal."""
     value, _ = retry_proposal()
     held = {"tests": ("tests/test_fetch.py::test_gives_up_after_three_tries",), "count": 3}
@@ -90,7 +90,7 @@ def tried() -> ProposalEvidenceByHunk:
         for change in value.files
         for hunk, verdict in zip(change.hunks, verdicts, strict=False)
     }
-    return ProposalEvidenceByHunk(
+    return ProposalTestEvidence(
         value.id, value.revision, check="tests", selection="12 of 40 test files, by imports", tests=87, marks=marks
     )
 

@@ -12,7 +12,7 @@ from tests.ui.running_app import Running, running, stage
 from tests.wire.bench import of_role
 from tests.wire.server import WireServer
 from widgets.chat import composer_field
-from widgets.common.input_order import BurstKey
+from widgets.common.input_order import PossiblyPastedKey
 from widgets.review import decision_keys, permission_bar
 from widgets.review.permission_bar import PermissionBar
 
@@ -108,7 +108,7 @@ async def test_a_key_with_others_in_the_same_read_is_no_answer(
             assert "The keys answer only while the composer is empty" in " ".join(run.text.replace("▌", "").split())
             composer.draft = ""
         for key in "y", "n":
-            run.app.post_message(BurstKey(key, key))
+            run.app.post_message(PossiblyPastedKey(key, key))
         await run.see("Several keys came at once")
         assert composer.draft == "yn" and outcomes(run) == []
         monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)

@@ -39,7 +39,7 @@ def prepared(folder: Path, tables: str = TABLE, script: str = SCRIPT, *, trusted
     (root / ".signoff.toml").write_text(tables)
     if trusted:
         runtime = open_workspace(root)
-        trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+        trust.store_trust(trust.read_untrusted_workspace_configuration(runtime.workspace), runtime.sessions)
         runtime.close()
     return root
 

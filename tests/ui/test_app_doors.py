@@ -107,7 +107,7 @@ async def test_the_list_and_the_diff_name_the_agent_and_proposals_are_filtered_b
         await pilot.press("N")
         await app.pass_grace()
         await pilot.press("y")
-        (denied,) = [message for message in app.posted if isinstance(message, review_messages.DenyAll)]
+        (denied,) = [message for message in app.posted if isinstance(message, review_messages.DenySeveralProposals)]
         assert [denial.proposal_id for denial in denied.denials] == ["P1", "P3"]
         # The key goes through all origins.
         listed = []

@@ -95,7 +95,7 @@ async def test_workspace_commands_are_reported_once_and_need_trust_in_their_cont
         await run.command("ship")
         await run.see("/ship is a command")
         await run.command("trust")
-        await run.screen("TrustScreen")
+        await run.screen("ConfigTrustScreen")
         await run.see(".signoff/commands/ship.md", "Ship it.", "Commands not trusted yet: /ship")
         await run.pilot.press("y")
         await run.until(lambda: "ship" in catalogue(run).commands, "the command")
@@ -106,11 +106,11 @@ async def test_workspace_commands_are_reported_once_and_need_trust_in_their_cont
         await run.see("/ship is a command")
         assert len(server.requests) == 1
         await run.command("trust")
-        await run.screen("TrustScreen")
+        await run.screen("ConfigTrustScreen")
         await run.pilot.press("y")
         await run.until(lambda: "ship" in catalogue(run).commands, "the command")
         await run.command("trust")
-        await run.screen("TrustScreen")
+        await run.screen("ConfigTrustScreen")
         await run.see("withdraw trust")
         await run.pilot.press("d")
         await run.until(

@@ -19,7 +19,7 @@ from app.proposals.values.models import (
     ReopenableHunkDenial,
 )
 from app.review.hunk_lines import changed_line_count
-from app.review.review_state import ReviewQueueState, UnseenParts
+from app.review.review_state import ReviewQueueState, UnseenPartsSummary
 from app.review.unfinished_review import UnfinishedReview, UnsentComment, quote_lines
 from app.review.verdicts import (
     ActionAllowedAtOnce,
@@ -264,7 +264,7 @@ def test_a_quote_has_the_surrounding_lines_with_their_signs() -> None:
 def test_a_file_without_hunks_counts_as_unseen() -> None:
     value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE, rebased=True)])
     state = ReviewQueueState(waiting=[value])
-    assert state.unseen_parts(value) == UnseenParts(0, 0, ("run.sh",))
+    assert state.unseen_parts(value) == UnseenPartsSummary(0, 0, ("run.sh",))
     assert describe_unseen_parts("P1", state.unseen_parts(value)) == "run.sh of P1 was never on screen"
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh, run.sh never on screen)."
     assert not seen(state, value).unseen_parts(value)

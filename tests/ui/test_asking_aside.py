@@ -5,7 +5,7 @@ from pathlib import Path
 from textual.widgets import TextArea
 
 from app.agent.updates import EventRecorded
-from app.conversation.events import MessageQueued, SideAnswer, SideQuestion, ThreadAnchor
+from app.conversation.events import MessageQueued, ProposalLocation, SideAnswer, SideQuestion
 from app.proposals.values.models import ProposalState
 from tests.ui.review_app import reviewing
 from tests.ui.running_app import Running, running, stage, staged
@@ -237,7 +237,7 @@ async def test_typing_after_the_field_closed_decides_nothing() -> None:
 async def test_an_answer_cannot_become_feedback_for_a_decided_proposal() -> None:
     item = small()
     async with reviewing(item) as (app, pilot):
-        place = ThreadAnchor("P1", "a.py", item[1][0].change.hunks[0].id)
+        place = ProposalLocation("P1", "a.py", item[1][0].change.hunks[0].id)
         question = SideQuestion(uid="q", **place._asdict(), number=1, text="why?")
         app.review.ask_panel.load_threads([question, SideAnswer(question="q", proposal="P1", text="So.")])
         await pilot.press("q", "n", "o", "w", "question_mark")

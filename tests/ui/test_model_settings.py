@@ -8,7 +8,7 @@ from textual.widgets import Input, OptionList
 
 from app.config.settings import load_configuration
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.capabilities.profiles import store_learned_fields
+from app.llm.capabilities.profiles import replace_learned_fields
 from app.runtime.model_connection import LearnedProfileStore
 from app.ui.screens.settings_screen import SETTING_GROUPS as SETTINGS
 from tests.ui.running_app import Running, running
@@ -169,7 +169,7 @@ async def test_learned_settings_and_overrides_are_shown(tmp_path: Path, server: 
     file.write_text('[models.test-model]\nreasoning_effort = "high"\n')
     async with running(tmp_path, server) as run:
         endpoint = run.app.require_session().ports.model.endpoint
-        store_learned_fields(LearnedProfileStore(run.runtime.sessions), endpoint, {"context_window": 7777})
+        replace_learned_fields(LearnedProfileStore(run.runtime.sessions), endpoint, {"context_window": 7777})
         await opened(run, "test-model")
         await run.see("7777", "learned of the server")
         await run.screen("Workbench", "escape", "escape")

@@ -6,7 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from app.automation.check_results import CheckRunResult, CheckState, ProposalCheckResult, ProposalChecks
-from app.keys.actions import actions_of_scopes
+from app.keys.actions import actions_in_scopes
 from app.proposals.values.models import MatchLevel, ProposalState
 from app.tools.base.contract import PermissionRequest
 from tests.ui.review_app import BIG, ReviewApp, click_on, ready, reviewing
@@ -142,7 +142,9 @@ async def test_an_inactive_key_is_explained_and_deny_all_asks_once() -> None:
         await pilot.press("N")
         assert app.posted == []
         await app.press_later("y")
-        assert app.posted == [review_messages.DenyAll((review_messages.Deny("P1"), review_messages.Deny("P2")))]
+        assert app.posted == [
+            review_messages.DenySeveralProposals((review_messages.Deny("P1"), review_messages.Deny("P2")))
+        ]
 
 
 async def test_space_t_and_clicks_exclude_hunks_and_y_approves_the_rest() -> None:
@@ -268,7 +270,7 @@ async def test_approve_all_leaves_out_doubtful_proposals_unless_confirmed(key: s
         assert words in " ".join(app.text().split())
         await app.press_later(key)
         (every,) = app.posted
-        assert isinstance(every, review_messages.ApproveAll)
+        assert isinstance(every, review_messages.ApproveSeveralProposals)
         assert sorted(every.approvals, key=repr) == [
             review_messages.Approve(name, 1, None) for name in approved.split()
         ]
@@ -291,7 +293,7 @@ async def test_e_edits_the_file_at_the_line_of_the_cursor_and_f_toggles_the_full
         assert app.posted == [
             *(review_messages.EditProposedFile("P1", "app/fetch.py", line) for line in (6, 7)),
             review_messages.EditProposedFile("P1", "tests/test_fetch.py"),
-            *(review_messages.FullScreenToggled(on) for on in (True, False)),
+            *(review_messages.FullScreenWanted(on) for on in (True, False)),
         ]
 
 
@@ -301,5 +303,5 @@ async def test_a_proposal_changed_by_the_user_is_marked_in_the_queue() -> None:
 
 
 def test_every_action_of_the_review_has_its_own_handler() -> None:
-    handlers = [action.handler for action in actions_of_scopes("review", "diff")]
+    handlers = [action.handler for action in actions_in_scopes("review", "diff")]
     assert len(handlers) == len(set(handlers)), "hints find a key by its handler"

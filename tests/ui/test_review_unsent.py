@@ -161,5 +161,5 @@ async def test_approve_all_and_deny_all_name_the_feedback_to_be_sent() -> None:
         await app.press_later("Y")
         await app.press_later("y")
         (every,) = app.posted
-        assert isinstance(every, review_messages.ApproveAll)
+        assert isinstance(every, review_messages.ApproveSeveralProposals)
         assert [[comment.text for comment in one.feedback.comments] for one in every.approvals] == [["w"], []]

@@ -13,7 +13,7 @@ from app.tools.base.contract import PermissionAnswer, PermissionDuration, Permis
 from tests.ui.review_app import BIG, ReviewApp, click_on, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal, proposed
 from tests.ui.test_review_decisions import small, two_hunks
-from widgets.common.input_order import BurstKey
+from widgets.common.input_order import PossiblyPastedKey
 from widgets.common.workbench_bars import KeyBar
 from widgets.review import review_messages
 
@@ -128,7 +128,7 @@ async def test_a_comment_can_be_changed_removed_and_sent_with_a_quote() -> None:
         # Enter saves, but is a new line in a paste.
         await ready(pilot)
         await pilot.press("j", "c", *"why?")
-        app.post_message(BurstKey("enter", None))
+        app.post_message(PossiblyPastedKey("enter", None))
         await pilot.pause()
         await pilot.press(*"so", "enter")
         assert app.focused is app.review.view and "▌ why?" in app.text()

@@ -17,7 +17,7 @@ from app.proposals.values.proposal_errors import InvalidUserEdit
 from app.storage.process_coordination import SessionLock
 from app.tools.base.command_forms import AllowableCommandPattern
 from app.ui.screens.edit_screens import EditProposedFileScreen
-from app.ui.screens.report_screens import describe_diagnosis
+from app.ui.screens.report_screens import describe_diagnosis_conclusion
 from app.ui.screens.sessions_screen import SessionPickerScreen, format_age
 from app.ui.screens.settings_screen import SETTING_GROUPS
 from app.ui.themes.first_theme import STANDARD_THEME
@@ -149,7 +149,7 @@ async def test_allowed_commands_can_be_revoked_and_trust_covers_the_shown_conten
         for text, said in (("", "there is nothing to trust"), ("max_steps = [", ".signoff.toml cannot be used")):
             if text:
                 file.write_text(text)
-            await run.command("trust", "TrustScreen")
+            await run.command("trust", "ConfigTrustScreen")
             await run.told(said)
             assert "trust exactly" not in run.text and "It sets nothing" not in run.text
             await run.screen("Workbench", "y", "escape")
@@ -158,7 +158,7 @@ async def test_allowed_commands_can_be_revoked_and_trust_covers_the_shown_conten
         assert run.app.settings.wrap is False, "what was set for the moment is still in force"
         # Trust is given to the very bytes that were shown.
         file.write_text("max_steps = 7\n")
-        await run.command("trust", "TrustScreen")
+        await run.command("trust", "ConfigTrustScreen")
         await run.see("max_steps = 7", "Not trusted yet: max_steps")
         assert "In force without trust" not in run.text and "Never taken" not in run.text
         with run.without("settings"):
@@ -279,13 +279,16 @@ async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeyp
 def test_the_doctor_lists_workarounds_only_if_some_are_needed() -> None:
     checks = tuple(DoctorCheckResult(name, True, "") for name in CHECKS)
     assert (
-        describe_diagnosis(EndpointDiagnosis(checks, EndpointProfile(), False, "Nothing answers.")).plain
+        describe_diagnosis_conclusion(EndpointDiagnosis(checks, EndpointProfile(), False, "Nothing answers.")).plain
         == "Nothing answers."
     )
-    assert describe_diagnosis(EndpointDiagnosis(checks, EndpointProfile(), True, "")).plain == "Everything works."
+    assert (
+        describe_diagnosis_conclusion(EndpointDiagnosis(checks, EndpointProfile(), True, "")).plain
+        == "Everything works."
+    )
     assert (
         "works around"
-        in describe_diagnosis(
+        in describe_diagnosis_conclusion(
             EndpointDiagnosis((*checks, DoctorCheckResult("usage", None, "")), EndpointProfile(), True, "")
         ).plain
     )

@@ -9,7 +9,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.proposals.values.models import FileDiff, FileOperation, ProposalState
-from app.review.review_state import UnseenParts
+from app.review.review_state import UnseenPartsSummary
 from tests.ui.review_app import BIG, ReviewApp, reviewing
 from tests.ui.sample_diffs import file_diff, many_lines, proposal, proposed
 from tests.waiting import until
@@ -25,7 +25,7 @@ def of(diffs: Sequence[FileDiff]) -> ReviewApp:
     return ReviewApp(proposed(*diffs))
 
 
-def unseen(app: ReviewApp) -> UnseenParts:
+def unseen(app: ReviewApp) -> UnseenPartsSummary:
     """What an approval of it would write unseen."""
     return app.review.state.unseen_parts(app.proposals["P1"])
 
@@ -101,7 +101,7 @@ async def test_columns_beyond_the_edge_are_unseen_and_marked() -> None:
         assert "os.system" not in app.text()
         line = next(line for line in app.text().splitlines() if "b = 3" in line)
         assert line.rstrip("▐ ").endswith("→"), line
-        assert unseen(app) == UnseenParts(1, 2, ("a.py",))
+        assert unseen(app) == UnseenPartsSummary(1, 2, ("a.py",))
         await pilot.press("y")
         assert app.posted == []
         for key in ("n", *["right_parenthesis"] * 3):
@@ -238,7 +238,9 @@ async def test_seen_lines_stay_seen_and_approving_all_or_a_part_asks_about_unsee
         assert "changed lines of P2 were never on screen (big.py)" in " ".join(app.text().split())
         await pilot.press("n", "J")
         await app.press_later("space")
-        assert app.review.state.unseen_parts(app.proposals["P2"]) == UnseenParts(), "what is left out doesn't count"
+        assert app.review.state.unseen_parts(app.proposals["P2"]) == UnseenPartsSummary(), (
+            "what is left out doesn't count"
+        )
 
 
 async def test_the_unseen_key_works_from_the_approvals() -> None:

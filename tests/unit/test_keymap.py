@@ -130,13 +130,13 @@ def test_actions_have_names_help_and_ids_of_their_own() -> None:
     [("", None), ("every-edit", ("every-edit", None)), ("chain", ("chain", None)), ("Chain 12", ("chain", 12))],
 )
 def test_gate_policies_are_read(argument: str, policy: tuple[str, int | None] | None) -> None:
-    assert slash_commands.parse_gate_policy(argument) == policy
+    assert slash_commands.parse_optional_gate_policy(argument) == policy
 
 
 def test_a_policy_that_makes_no_sense_is_one_line() -> None:
     for argument in ("chain 0", "chain 51", "chain -1", "chain ²", "chain 3 4", "open", "chain 9999"):
         with pytest.raises(BadArgument) as refused:
-            slash_commands.parse_gate_policy(argument)
+            slash_commands.parse_optional_gate_policy(argument)
         assert "\n" not in str(refused.value) and "/gate" in str(refused.value)
 
 

@@ -35,7 +35,7 @@ from app.runtime.session_host import SessionHost
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
 from app.storage.process_coordination import is_session_open
-from app.storage.record_store import DecisionFeedback, RecordedDecisionOrEdit
+from app.storage.record_store import DecisionFeedback, DecisionOrUserEdit
 from app.tools.tool_registry import AdditionalTools
 from app.ui.context.current_session import UpdateBuffer
 
@@ -233,13 +233,11 @@ def test_a_report_says_what_is_missing() -> None:
     event = SessionEventRecordEntry(
         number=1, before="", time=0.0, proposal="P1", count=1, decision="approved", files=("a.txt",), event=""
     )
-    assert describe_recorded_decision(RecordedDecisionOrEdit(None, event, DecisionFeedback(), words_lost=False)) == [
+    assert describe_recorded_decision(DecisionOrUserEdit(None, event, DecisionFeedback(), words_lost=False)) == [
         "a.txt"
     ]
     lost = ["a.txt", "the stored feedback is missing or was changed"]
-    assert (
-        describe_recorded_decision(RecordedDecisionOrEdit(None, event, DecisionFeedback(), words_lost=True)) == lost
-    )
+    assert describe_recorded_decision(DecisionOrUserEdit(None, event, DecisionFeedback(), words_lost=True)) == lost
 
 
 def test_the_update_buffer_notifies_the_screen_once_per_batch() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.endpoint_doctor import LocalModelServer, find_local_servers
+from app.llm.endpoint_doctor import DetectedLocalServer, find_local_servers
 from tests.wire.replies import STALL, Reply, document, stream
 from tests.wire.server import WireServer
 
@@ -46,7 +46,7 @@ async def test_the_kind_of_a_local_server_is_recognised(
 ) -> None:
     play(server, answers, chunked=chunked)
     found = await find_local_servers([server.port], max_wait_seconds=20)
-    assert found == [LocalModelServer(kind, server.base_url, ("qwen:7b",))]
+    assert found == [DetectedLocalServer(kind, server.base_url, ("qwen:7b",))]
 
 
 async def test_other_servers_are_not_taken_for_model_servers(server: WireServer) -> None:
@@ -77,7 +77,7 @@ async def test_a_server_with_only_a_model_list_has_an_unknown_kind(greeting: byt
     async with listening:
         port = listening.sockets[0].getsockname()[1]
         found = await find_local_servers([port], max_wait_seconds=20)
-    assert found == [LocalModelServer("unknown", f"http://127.0.0.1:{port}/v1", ("a",))]
+    assert found == [DetectedLocalServer("unknown", f"http://127.0.0.1:{port}/v1", ("a",))]
 
 
 @pytest.mark.timeout(6)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.profiles import LearnedProfile, replace_learned_by_diagnosis, resolve_profile
+from app.llm.capabilities.profiles import ProfileLearner, replace_learned_by_diagnosis, resolve_profile
 from app.llm.endpoint_doctor import (
     CHECKS,
     DoctorCheckResult,
@@ -278,7 +278,7 @@ async def test_learned_fields_are_listed_with_their_age(server: WireServer) -> N
     )
     for days, field in ages:
         then = time.time() - days * 86_400
-        LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(), cache, partial(float, then)).learn(**field)
+        ProfileLearner(endpoint, EndpointProfile(), EndpointProfile(), cache, partial(float, then)).learn(**field)
     said = describe_learned_fields(cache, endpoint).detail
     assert 'tool_id = "max40" (3 days ago), context_window = 4096 (today); [profile]' in said
     assert "mid_system" not in said

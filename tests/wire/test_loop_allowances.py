@@ -9,7 +9,14 @@ import pytest
 
 from app.agent.permission_requests import GrantedPermissions
 from app.agent.updates import PermissionRequested, SessionFailed, Update
-from app.conversation.events import CallDenied, CallOutcome, ContentPruned, Event, HistoryCompacted, ToolResult
+from app.conversation.events import (
+    CallDeniedWithFeedback,
+    CallOutcome,
+    ContentPruned,
+    Event,
+    HistoryCompacted,
+    ToolResult,
+)
 from app.conversation.payload.projection import CachedPayloadBuilder
 from app.tools.base.command_forms import AllowableCommandPattern
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
@@ -194,7 +201,7 @@ async def assert_feedback_follows_all_results(server: WireServer, on: Bench, kin
     assert "own words" in note
     # It stays where it is, and is not said again.
     assert heard(server.last, WORDS.strip()) == ["user"]
-    [event] = [one for one in on.events if isinstance(one, CallDenied)]
+    [event] = [one for one in on.events if isinstance(one, CallDeniedWithFeedback)]
     assert (event.source, event.feedback) == ("user", WORDS)
     assert WORDS.strip() not in "".join(one.text for one in on.events if isinstance(one, ToolResult))
 
@@ -263,7 +270,7 @@ async def test_feedback_is_stored_before_the_tool_continues(on: Bench) -> None:
     deny(on, "ignored", WORDS)
     await on.session.permission_requests.ask("c1.0", PermissionRequest("ignored", "Write?", "$ make\nbuild/", "."))
     (kept,) = on.runtime.sessions.events(on.session.id)
-    assert isinstance(kept, CallDenied)
+    assert isinstance(kept, CallDeniedWithFeedback)
     assert (kept.call, kept.asked, kept.subject, kept.feedback) == ("c1.0", "ignored", "make", WORDS)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.agent.executor import Executor, ToolCallBatchEventWriter
-from app.agent.gate import EditLimitGate, GateClosingPolicy
+from app.agent.gate import GateClosingPolicy, TurnStagingGate
 from app.agent.limits import SessionCostAndTimeMeter, SessionLimits, TurnBudget
 from app.agent.updates import CommandOutputStreamed, PermissionRequested
 from app.concurrency import Interrupter
@@ -66,8 +66,8 @@ def executor(
     )
 
 
-def closed_gate() -> EditLimitGate:
-    gate = EditLimitGate(GateClosingPolicy())
+def closed_gate() -> TurnStagingGate:
+    gate = TurnStagingGate(GateClosingPolicy())
     gate.apply(ProposalStaged(proposal="P1", summary="", files=(), calls=()))
     return gate
 
@@ -82,10 +82,10 @@ def response(*calls: tuple[str, dict[str, Any]], invalid: str = "") -> Assistant
 
 
 async def run(
-    on: Bench, message: AssistantMessage, *tools: Tool, gate: EditLimitGate | None = None, **options: Any
+    on: Bench, message: AssistantMessage, *tools: Tool, gate: TurnStagingGate | None = None, **options: Any
 ) -> None:
     await executor(on, *tools, **options).run_calls(
-        message, Interrupter(), gate or EditLimitGate(GateClosingPolicy()), UNLIMITED
+        message, Interrupter(), gate or TurnStagingGate(GateClosingPolicy()), UNLIMITED
     )
 
 
@@ -285,7 +285,7 @@ async def test_a_command_is_on_disk_before_it_runs(on: Bench) -> None:
     await running.run_calls(
         response(*reads, ("run_command", {"command": "echo a"})),
         Interrupter(),
-        EditLimitGate(GateClosingPolicy()),
+        TurnStagingGate(GateClosingPolicy()),
         UNLIMITED,
     )
     assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]

@@ -87,7 +87,7 @@ async def test_workspace_hooks_need_trust(tmp_path: Path, home: Path, server: Wi
     (home / "config/config.toml").write_text(configured(tmp_path / "mine", "turn_ended"))
     if trusted:
         runtime = open_workspace(root, {}, {})
-        trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+        trust.store_trust(trust.read_untrusted_workspace_configuration(runtime.workspace), runtime.sessions)
         runtime.close()
     server.say("Hello.")
     async with bench(server, tmp_path) as table:

@@ -10,7 +10,7 @@ import pytest
 
 from app.agent.trace import TraceFileWriter
 from app.agent.updates import PermissionRequested, Update
-from app.conversation.events import LadderMove, RequestSent, ToolResult
+from app.conversation.events import NextActionChosen, RequestSent, ToolResult
 from app.copies import replace
 from app.tools.base.contract import PermissionAnswer
 from tests.wire.bench import Bench, bench, edit, of_role
@@ -22,7 +22,7 @@ READ = ("read_file", {"path": "greet.py"})
 
 
 def moves(on: Bench) -> list[tuple[str, str]]:
-    return [(one.rung, one.move) for one in on.events if isinstance(one, LadderMove)]
+    return [(one.rung, one.move) for one in on.events if isinstance(one, NextActionChosen)]
 
 
 async def test_each_decision_of_a_turn_is_logged_in_order(server: WireServer, on: Bench) -> None:
@@ -35,9 +35,9 @@ async def test_each_decision_of_a_turn_is_logged_in_order(server: WireServer, on
         ("closed gate", "closing request: staged"),
         ("closing request", "stop: staged"),
     ]
-    kinds = [one.type for one in on.events if isinstance(one, LadderMove | RequestSent | ToolResult)]
+    kinds = [one.type for one in on.events if isinstance(one, NextActionChosen | RequestSent | ToolResult)]
     assert kinds[:5] == ["ladder_move", "request_sent", "ladder_move", "tool_result", "ladder_move"]
-    facts = [one.facts for one in on.events if isinstance(one, LadderMove)][2]
+    facts = [one.facts for one in on.events if isinstance(one, NextActionChosen)][2]
     assert facts == {"last": "results", "steps": 1, "step_limit": 50, "finish_reason": "tool_calls", "repeats": 1}
 
 
@@ -52,7 +52,7 @@ async def test_a_logged_decision_has_the_time_at_which_it_was_made(server: WireS
 
     on.session.subscribe(answer)
     await on.say("Run it", ("run_command", {"command": "true"}))
-    kept = [one for one in on.runtime.sessions.events(on.session.id) if isinstance(one, LadderMove)]
+    kept = [one for one in on.runtime.sessions.events(on.session.id) if isinstance(one, NextActionChosen)]
     assert kept[1].move == "run calls" and kept[1].time <= asked[0] <= kept[2].time
 
 

@@ -17,9 +17,9 @@ from app.agent.updates import EventRecorded, Update
 from app.conversation.events import (
     AssistantMessage,
     Event,
-    LadderMove,
     MessageQueued,
     MessagesDequeued,
+    NextActionChosen,
     ProposalDecided,
     ProposalStaged,
     Question,
@@ -190,8 +190,8 @@ def test_one_turn_at_a_time_whoever_calls(runtime: OpenWorkspace, moods: list[st
         assert sorted([*_said(events), *session.queue]) == sorted(sent), "each word of the user once"
         assert session.question or not session.queue, "nothing waits for a turn that has ended"
         stored = runtime.sessions.events(session.id)
-        assert [one for one in events if not isinstance(one, LadderMove)] == [
-            one for one in stored if not isinstance(one, LadderMove)
+        assert [one for one in events if not isinstance(one, NextActionChosen)] == [
+            one for one in stored if not isinstance(one, NextActionChosen)
         ]
         await session.close()
 

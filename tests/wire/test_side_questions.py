@@ -13,9 +13,9 @@ from app.agent.updates import SessionFailed, SideAnswerDiscarded, SideAnswerStre
 from app.conversation.events import (
     ContentPruned,
     HistoryCompacted,
+    ProposalLocation,
     SideAnswer,
     SideQuestion,
-    ThreadAnchor,
     collect_side_exchanges,
 )
 from app.conversation.markdown_export import format_session_as_markdown
@@ -59,9 +59,9 @@ async def stage(on: Bench) -> Proposal:
     return on.runtime.service.pending()[-1]
 
 
-def place_of(proposal: Proposal) -> ThreadAnchor:
+def place_of(proposal: Proposal) -> ProposalLocation:
     change = proposal.files[0]
-    return ThreadAnchor(proposal.id, change.path, change.hunks[0].id)
+    return ProposalLocation(proposal.id, change.path, change.hunks[0].id)
 
 
 async def ask(on: Bench, proposal: Proposal, text: str, picked: str = "") -> SideAnswer:

@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
 from app.images.mentions import Mention, find_mentioned_files, format_mention, possible_pasted_paths
-from widgets.common.input_order import BurstKey, input_arrival_time
+from widgets.common.input_order import PossiblyPastedKey, input_arrival_time
 
 if TYPE_CHECKING:
     from widgets.vim.vim_keys import VimKeyHandler
@@ -285,7 +285,7 @@ class ComposerField(TextArea):
         would wait for the layout of the chat.
         """
         key, now = event.key, input_arrival_time(self.app)
-        self.is_quiet = now - self._last_key_at >= TYPING_PAUSE_SECONDS and not isinstance(event, BurstKey)
+        self.is_quiet = now - self._last_key_at >= TYPING_PAUSE_SECONDS and not isinstance(event, PossiblyPastedKey)
         self._last_key_at = now
         if self.before_key(event):
             event.stop()
@@ -294,7 +294,7 @@ class ComposerField(TextArea):
         if self._wait_for_list is not None:
             await self._wait_for_list(key)
         # A digit that arrives together with other characters is text.
-        selects_option = key.isdigit() and not self.text and not isinstance(event, BurstKey)
+        selects_option = key.isdigit() and not self.text and not isinstance(event, PossiblyPastedKey)
         is_list_key = key in _LIST_KEYS or selects_option
         is_handled = is_list_key and self._intercept_key(key)
         if not is_handled and self.vim is not None:

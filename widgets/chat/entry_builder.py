@@ -16,7 +16,7 @@ from app.agent.updates import (
 from app.agent.updates import Update as SessionUpdate
 from app.conversation.events import (
     AssistantMessage,
-    CallDenied,
+    CallDeniedWithFeedback,
     DecisionKind,
     Event,
     HistoryCompacted,
@@ -408,7 +408,7 @@ def _independent_entries(event: Event, key: str) -> list[TranscriptEntry]:
             return [CustomCommandEntry(key, command.typed, images=images, expansion=text, model_and_effort=settings)]
         case UserMessage(text=text, images=images):
             return [UserEntry(key, text, images=images)]
-        case CallDenied(feedback=feedback):
+        case CallDeniedWithFeedback(feedback=feedback):
             return [UserEntry(key, feedback)]
         case Intervention(kind=kind, text=text):
             return [ProgramMessageToModelEntry(key, kind, text, event.sender_and_receiver)]

@@ -93,7 +93,7 @@ _MAX_DELIVERED_CHARACTERS = 64
 """Maximum characters of one read that are delivered outside of a text field."""
 
 
-class BurstKey(events.Key):
+class PossiblyPastedKey(events.Key):
     """A key of a burst: it arrived in one read with other characters, so it may be part of a paste."""
 
     is_beyond_limit = False
@@ -101,7 +101,7 @@ class BurstKey(events.Key):
 
 
 # Textual finds the handlers of a message by this name, which it derives from the class name.
-BurstKey.handler_name = events.Key.handler_name
+PossiblyPastedKey.handler_name = events.Key.handler_name
 
 
 class AltKey(events.Key):
@@ -116,22 +116,22 @@ class AltKey(events.Key):
         super().__init__(key.key, key.character)
         self.plain_key = plain_key
 
-    def split(self) -> tuple[events.Key, BurstKey]:
+    def split(self) -> tuple[events.Key, PossiblyPastedKey]:
         """Return Escape and the key after it."""
-        escape, key = events.Key("escape", "\x1b"), BurstKey(self.plain_key.key, self.plain_key.character)
+        escape, key = events.Key("escape", "\x1b"), PossiblyPastedKey(self.plain_key.key, self.plain_key.character)
         escape.time = key.time = self.time
         return escape, key
 
 
-class _AltBurstKey(AltKey, BurstKey):
+class _PossiblyPastedAltKey(AltKey, PossiblyPastedKey):
     """An `AltKey` that arrived in one read with other characters."""
 
 
-AltKey.handler_name = _AltBurstKey.handler_name = events.Key.handler_name
+AltKey.handler_name = _PossiblyPastedAltKey.handler_name = events.Key.handler_name
 
 
 def mark_burst_keys(read_messages: Iterable[Message]) -> list[Message]:
-    """Return the events of one read, with the keys of a burst as `BurstKey`."""
+    """Return the events of one read, with the keys of a burst as `PossiblyPastedKey`."""
     messages = list(read_messages)
     run: list[tuple[int, events.Key]] = []
     runs = [run]
@@ -144,29 +144,32 @@ def mark_burst_keys(read_messages: Iterable[Message]) -> list[Message]:
             runs.append(run := [])
     for run in runs:
         for number, (index, key) in enumerate(run if len(run) > 1 else ()):
-            messages[index] = burst_key = _make_burst_key(key)
+            messages[index] = burst_key = _make_possibly_pasted_key(key)
             burst_key.is_beyond_limit = number >= _MAX_DELIVERED_CHARACTERS
     return messages
 
 
-def mark_pasted_input(messages: Iterable[Message]) -> list[Message]:
-    """Return the events of a read that may be part of a paste: characters as `BurstKey`, and no mouse button down.
+def neutralize_possible_paste(messages: Iterable[Message]) -> list[Message]:
+    """Return the events of a read that may be part of a paste: characters as `PossiblyPastedKey`, no mouse clicks.
 
     A pasted text can contain the end mark of a bracketed paste, and after it the sequences of keys and of a click.
     """
     return [
-        _make_burst_key(message)
-        if isinstance(message, events.Key) and message.is_printable and not isinstance(message, BurstKey)
+        _make_possibly_pasted_key(message)
+        if isinstance(message, events.Key) and message.is_printable and not isinstance(message, PossiblyPastedKey)
         else message
         for message in messages
         if not isinstance(message, events.MouseDown)
     ]
 
 
-def _make_burst_key(key: events.Key) -> BurstKey:
-    burst_key = _AltBurstKey(key, key.plain_key) if isinstance(key, AltKey) else BurstKey(key.key, key.character)
-    burst_key.time = key.time
-    return burst_key
+def _make_possibly_pasted_key(key: events.Key) -> PossiblyPastedKey:
+    if isinstance(key, AltKey):
+        marked: PossiblyPastedKey = _PossiblyPastedAltKey(key, key.plain_key)
+    else:
+        marked = PossiblyPastedKey(key.key, key.character)
+    marked.time = key.time
+    return marked
 
 
 class OrderedInputQueue:
@@ -250,7 +253,7 @@ class OrderedInputQueue:
         self._follower = None
         while self._waiting_events:
             event = self._waiting_events[0]
-            if isinstance(event, BurstKey) and event.is_beyond_limit and not self._is_field_focused():
+            if isinstance(event, PossiblyPastedKey) and event.is_beyond_limit and not self._is_field_focused():
                 self._waiting_events.popleft()
                 continue
             if isinstance(event, AltKey) and self._is_split(event):
@@ -313,7 +316,7 @@ def input_arrival_time(app: App[Any]) -> float:
 
 def is_burst_input(app: App[Any]) -> bool:
     """Return whether the key that the app is handling arrived with other characters."""
-    return isinstance(app, OrderedInputApp) and isinstance(app.input.current_event, BurstKey)
+    return isinstance(app, OrderedInputApp) and isinstance(app.input.current_event, PossiblyPastedKey)
 
 
 async def wait_until_input_painted(app: App[Any]) -> None:

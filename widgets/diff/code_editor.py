@@ -20,7 +20,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widgets import TextArea
 
-from app.proposals.decide.conflicts import ConflictMarkerBlock, ConflictSide, FileConflict
+from app.proposals.decide.conflicts import ConflictChoice, ConflictMarkerBlock, FileConflict
 from widgets.common.text_colours import syntax_classes, syntax_css
 from widgets.diff.syntax_tokens import MAX_LINE_CHARACTERS, StyledStretch, lex_lines
 
@@ -279,7 +279,7 @@ class ConflictEditor(CodeEditor):
             self.move_cursor((block.start, 0))
             self.scroll_to(x=0, y=max(0, block.start - 2), animate=False)
 
-    def resolve_current_conflict(self, side: ConflictSide) -> bool:
+    def resolve_current_conflict(self, side: ConflictChoice) -> bool:
         """Replace the open conflict at the cursor by one side or both; return whether there was one."""
         block = self.current_block
         if block is None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from app.copies import replace
-from app.proposals.text.line_comparison import Pair, is_paired_line_by_line, pair_lines
+from app.proposals.text.line_comparison import Pair, is_paired_by_position, pair_lines
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkPartRanges, Side, changed_line_at, hunk_line_numbers, removed_and_added_lines
 from widgets.diff.diff_layout import DiffLayout
@@ -250,7 +250,7 @@ class _SegmentBuilder(Struct):
             yield whole.slice_rows(start, whole.rows - start)
 
     def _aligned_lines(self, file: int, hunk: Hunk | HunkPartRanges) -> list[Pair] | None:
-        if is_paired_line_by_line(hunk.old_count, hunk.new_count):
+        if is_paired_by_position(hunk.old_count, hunk.new_count):
             return None
         return pair_lines(*removed_and_added_lines(self.diffs[file], hunk))
 

@@ -12,7 +12,7 @@ from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import HUNK_HEAD_KINDS, LineRow, NoteRow, Row, SourceLinePosition
 from widgets.diff.display_cells import widest_line_width
 from widgets.diff.file_facts import misleading_text_warning_notes, proposal_notes
-from widgets.diff.line_marks import LineHighlights
+from widgets.diff.line_marks import DiffLineMarks
 from widgets.diff.render_context import RenderContext
 from widgets.diff.syntax_tokens import LazySyntaxTokens
 from widgets.diff.white_space import HideableWhitespaceChanges
@@ -86,7 +86,7 @@ class DiffModel:
         max_line_count = max((max(len(diff.old), len(diff.new)) for diff in shown), default=1)
         self.render_context = RenderContext(
             diffs=shown,
-            marks=LineHighlights(shown),
+            marks=DiffLineMarks(shown),
             syntax=LazySyntaxTokens(shown),
             digits=max(3, len(str(max_line_count))),
             left_out=self.render_context.left_out,

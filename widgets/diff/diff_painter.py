@@ -196,7 +196,7 @@ class ViewportState(NamedTuple):
     selection: Selection | None
 
 
-class DiffLineRenderer:
+class CachingDiffPainter:
     """Renders the terminal lines of a diff view, and caches their strips and styles.
 
     Args:

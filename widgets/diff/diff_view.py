@@ -35,7 +35,7 @@ from widgets.diff.diff_cursor import (
 )
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_painter import DiffLineRenderer, ViewportState
+from widgets.diff.diff_painter import CachingDiffPainter, ViewportState
 from widgets.diff.diff_rows import (
     CommentRow,
     FileRow,
@@ -144,7 +144,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.model = DiffModel()
-        self.renderer = DiffLineRenderer(self.model, self._look_up_style)
+        self.renderer = CachingDiffPainter(self.model, self._look_up_style)
         self.cursor = DiffCursor(self.model, self)
         self.line_selection = LineRangePicker(self.model, self.cursor, self)
         self.search = DiffSearch(self.model, self.cursor, self)

@@ -12,7 +12,7 @@ from app.proposals.text.line_comparison import (
     changed_words,
     common_prefix_and_suffix,
     differ_only_in_space,
-    is_paired_line_by_line,
+    is_paired_by_position,
     pair_lines,
 )
 from app.proposals.values.models import FileDiff, Hunk
@@ -241,7 +241,7 @@ _MAX_WORD_CHARACTERS = 500
 """Maximum characters beyond the visible range that are examined for the letters of a word."""
 
 
-class LineHighlights:
+class DiffLineMarks:
     """Marks in the lines of a diff: changed words, moved lines, and lines that no test runs."""
 
     def __init__(self, diffs: Sequence[FileDiff]) -> None:
@@ -266,7 +266,7 @@ class LineHighlights:
     def paired_line(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """Return the line of the other side that a changed line is compared with; None if there is none."""
         changed_hunk = self._diffs[file].change.hunks[hunk]
-        if (file, hunk) not in self._parts and is_paired_line_by_line(changed_hunk.old_count, changed_hunk.new_count):
+        if (file, hunk) not in self._parts and is_paired_by_position(changed_hunk.old_count, changed_hunk.new_count):
             index = line - hunk_line_numbers(changed_hunk, side).start
             other_lines = hunk_line_numbers(changed_hunk, "new" if side == "old" else "old")
             return other_lines[index] if index < len(other_lines) else None

@@ -21,7 +21,7 @@ from widgets.diff.display_cells import (
     wrap_into_safe_lines,
     wrapped_row_count,
 )
-from widgets.diff.line_marks import LineHighlights
+from widgets.diff.line_marks import DiffLineMarks
 from widgets.diff.syntax_tokens import LazySyntaxTokens
 
 StyleOf = Callable[[tuple[str, ...]], Style]
@@ -61,7 +61,7 @@ class RenderContext(Struct):
     """Everything that affects how a row looks, except the row."""
 
     diffs: Sequence[FileDiff] = ()
-    marks: LineHighlights = field(default_factory=lambda: LineHighlights(()))
+    marks: DiffLineMarks = field(default_factory=lambda: DiffLineMarks(()))
     syntax: LazySyntaxTokens = field(default_factory=lambda: LazySyntaxTokens(()))
     width: int = 0
     """Cells of the whole row."""

@@ -35,7 +35,7 @@ it has one: `1 .5`, `// go:embed`.
 """
 
 
-class WhitespaceRules(Struct, frozen=True):
+class SignificantWhitespace(Struct, frozen=True):
     """Which white space has a meaning in the lines of a file: indentation, trailing, around operators, all."""
 
     language: str = ""
@@ -48,32 +48,32 @@ class WhitespaceRules(Struct, frozen=True):
     """Whether every space is data."""
 
 
-_UNKNOWN_RULES = WhitespaceRules()
-_BRACE_RULES = WhitespaceRules(indentation=False, joins=True)
-_MARKUP_RULES = WhitespaceRules(indentation=False)
-_PYTHON_RULES = WhitespaceRules("Python", joins=True)
+_UNKNOWN_RULES = SignificantWhitespace()
+_BRACE_RULES = SignificantWhitespace(indentation=False, joins=True)
+_MARKUP_RULES = SignificantWhitespace(indentation=False)
+_PYTHON_RULES = SignificantWhitespace("Python", joins=True)
 
 _RULES_BY_SUFFIX = {
     **dict.fromkeys(("py", "pyi"), _PYTHON_RULES),
-    **dict.fromkeys(("pyx", "pxd"), WhitespaceRules("Cython", joins=True)),
-    **dict.fromkeys(("bzl", "star"), WhitespaceRules("Starlark", joins=True)),
-    **dict.fromkeys(("yml", "yaml"), WhitespaceRules("YAML")),
-    **dict.fromkeys(("mk", "mak"), WhitespaceRules("a makefile")),
-    **dict.fromkeys(("hs", "lhs"), WhitespaceRules("Haskell")),
-    **dict.fromkeys(("fs", "fsx", "fsi"), WhitespaceRules("F#")),
-    **dict.fromkeys(("md", "markdown", "mdx"), WhitespaceRules("Markdown", trailing=True)),
-    **dict.fromkeys(("pug", "jade"), WhitespaceRules("Pug")),
-    **dict.fromkeys(("scala", "sc"), WhitespaceRules("Scala")),
-    **dict.fromkeys(("cfg", "ini"), WhitespaceRules("an INI file")),
-    "nim": WhitespaceRules("Nim"),
-    "coffee": WhitespaceRules("CoffeeScript"),
-    "haml": WhitespaceRules("Haml"),
-    "slim": WhitespaceRules("Slim"),
-    "sass": WhitespaceRules("Sass"),
-    "styl": WhitespaceRules("Stylus"),
-    "elm": WhitespaceRules("Elm"),
-    "gd": WhitespaceRules("GDScript"),
-    "rst": WhitespaceRules("reStructuredText"),
+    **dict.fromkeys(("pyx", "pxd"), SignificantWhitespace("Cython", joins=True)),
+    **dict.fromkeys(("bzl", "star"), SignificantWhitespace("Starlark", joins=True)),
+    **dict.fromkeys(("yml", "yaml"), SignificantWhitespace("YAML")),
+    **dict.fromkeys(("mk", "mak"), SignificantWhitespace("a makefile")),
+    **dict.fromkeys(("hs", "lhs"), SignificantWhitespace("Haskell")),
+    **dict.fromkeys(("fs", "fsx", "fsi"), SignificantWhitespace("F#")),
+    **dict.fromkeys(("md", "markdown", "mdx"), SignificantWhitespace("Markdown", trailing=True)),
+    **dict.fromkeys(("pug", "jade"), SignificantWhitespace("Pug")),
+    **dict.fromkeys(("scala", "sc"), SignificantWhitespace("Scala")),
+    **dict.fromkeys(("cfg", "ini"), SignificantWhitespace("an INI file")),
+    "nim": SignificantWhitespace("Nim"),
+    "coffee": SignificantWhitespace("CoffeeScript"),
+    "haml": SignificantWhitespace("Haml"),
+    "slim": SignificantWhitespace("Slim"),
+    "sass": SignificantWhitespace("Sass"),
+    "styl": SignificantWhitespace("Stylus"),
+    "elm": SignificantWhitespace("Elm"),
+    "gd": SignificantWhitespace("GDScript"),
+    "rst": SignificantWhitespace("reStructuredText"),
     **dict.fromkeys(
         (
             *("c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "m", "mm", "cs", "java", "kt", "kts", "go", "rs"),
@@ -90,21 +90,21 @@ _RULES_BY_SUFFIX = {
         ),
         _MARKUP_RULES,
     ),
-    **dict.fromkeys(("csv", "tsv", "tab", "patch", "diff", "robot", "snap"), WhitespaceRules(exact=True)),
+    **dict.fromkeys(("csv", "tsv", "tab", "patch", "diff", "robot", "snap"), SignificantWhitespace(exact=True)),
 }
 _RULES_BY_NAME = {
-    **dict.fromkeys(("makefile", "gnumakefile"), WhitespaceRules("a makefile")),
-    **dict.fromkeys(("build", "build.bazel", "workspace"), WhitespaceRules("Starlark", joins=True)),
+    **dict.fromkeys(("makefile", "gnumakefile"), SignificantWhitespace("a makefile")),
+    **dict.fromkeys(("build", "build.bazel", "workspace"), SignificantWhitespace("Starlark", joins=True)),
 }
 
 
-def whitespace_rules(path: str) -> WhitespaceRules:
+def significant_whitespace(path: str) -> SignificantWhitespace:
     """Return the meaning of white space in a file with this name."""
     name = path.rpartition("/")[2].lower()
     return _RULES_BY_NAME.get(name) or _RULES_BY_SUFFIX.get(name.rpartition(".")[2], _UNKNOWN_RULES)
 
 
-def are_equal_ignoring_space(old: str, new: str, rules: WhitespaceRules) -> bool:
+def are_equal_ignoring_space(old: str, new: str, rules: SignificantWhitespace) -> bool:
     """Return whether two lines are equal apart from white space without meaning."""
     if old == new or rules.exact:
         return old == new
@@ -153,7 +153,9 @@ class NonSpaceChanges(NamedTuple):
     """Number of lines that differ only in indentation, which has or may have a meaning."""
 
 
-def split_off_space_changes(old: Sequence[str], new: Sequence[str], rules: WhitespaceRules) -> NonSpaceChanges | None:
+def split_off_space_changes(
+    old: Sequence[str], new: Sequence[str], rules: SignificantWhitespace
+) -> NonSpaceChanges | None:
     """Return the changes other than white space; None if there is no white space change to hide or report.
 
     Lines are matched without white space, and then compared pair by pair.
@@ -234,7 +236,7 @@ class HideableWhitespaceChanges(Struct, frozen=True):
             for file, count in counts.items()
         }
         for file, count in self.indented.items():
-            language = whitespace_rules(diffs[file].change.path).language
+            language = significant_whitespace(diffs[file].change.path).language
             reason = f"which has meaning in {language}" if language else "which may have meaning here"
             verb = "changes" if count == 1 else "change"
             text = f"{format_count(count, 'line')} {verb} in indentation alone, {reason}: shown"
@@ -259,7 +261,7 @@ def find_hideable_whitespace_changes(diffs: Sequence[FileDiff]) -> HideableWhite
     lines: dict[HunkKey, int] = {}
     indented: dict[int, int] = {}
     for file, diff in enumerate(diffs):
-        rules = whitespace_rules(diff.change.path)
+        rules = significant_whitespace(diff.change.path)
         for index, hunk in enumerate(diff.change.hunks):
             result = split_off_space_changes(*removed_and_added_lines(diff, hunk), rules)
             if result is None:

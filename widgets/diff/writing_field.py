@@ -12,9 +12,9 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from app.keys.actions import actions_of_scopes, make_key_bindings_of_scopes
+from app.keys.actions import actions_in_scopes, make_key_bindings_of_scopes
 from app.keys.keymap import effective_keys
-from widgets.common.input_order import BurstKey
+from widgets.common.input_order import PossiblyPastedKey
 from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.common.workbench_bars import HasChangingKeyTitles
 
@@ -48,7 +48,7 @@ class WritingFieldTextArea(TextArea, HasChangingKeyTitles):
 
     async def on_key(self, event: events.Key) -> None:
         """Send on Enter before the text area handles it; an Enter that arrived together with other keys is text."""
-        if event.key != "enter" or isinstance(event, BurstKey):
+        if event.key != "enter" or isinstance(event, PossiblyPastedKey):
             return
         bound = self.screen.active_bindings.get(event.key)
         if bound is not None and bound.node is self:
@@ -162,7 +162,7 @@ class WritingField(Vertical):
         labels = {"send": self._verb, "newline": "new line", "close": "close, the draft is kept"}
         return tuple(
             KeyHint(effective_keys(action, keys)[0], labels[action.handler])
-            for action in actions_of_scopes("writing")
+            for action in actions_in_scopes("writing")
             if action.handler in labels
         )
 

@@ -34,7 +34,7 @@ from widgets.review.review_wording import (
     make_chip,
     permission_row,
     proposal_row,
-    safe_content,
+    safe_line_content,
     wrap_parts_into_lines,
 )
 
@@ -463,12 +463,12 @@ def _evidence_lines(state: ReviewQueueState, proposal: str, key: KeyNameOf, widt
     if evidence is None or not (evidence.marks or evidence.is_running or evidence.why_not):
         return []
     if evidence.why_not:
-        return [safe_content(f"No evidence: {evidence.why_not}", "$text-warning")]
+        return [safe_line_content(f"No evidence: {evidence.why_not}", "$text-warning")]
     first, *counts = evidence.verdict_counts.split(", ")
     style = "$text-warning" if evidence.unnoticed_hunks else ""
     parts = [
-        Content.assemble(("without each hunk: ", "bold"), safe_content(first, style)),
-        *map(safe_content, counts),
+        Content.assemble(("without each hunk: ", "bold"), safe_line_content(first, style)),
+        *map(safe_line_content, counts),
     ]
     progress = []
     if evidence.is_running:
@@ -479,7 +479,7 @@ def _evidence_lines(state: ReviewQueueState, proposal: str, key: KeyNameOf, widt
         chips.append(make_chip(key, "find_evidence", "go on", "$foreground 40%"))
     if evidence.unnoticed_hunks and not evidence.is_running:
         chips.append(make_chip(key, "send_findings", "as feedback", "$primary"))
-    tests_run = [safe_content(evidence.tests_run_text, QUIET_STYLE)] if evidence.tests_run_text else []
+    tests_run = [safe_line_content(evidence.tests_run_text, QUIET_STYLE)] if evidence.tests_run_text else []
     return wrap_parts_into_lines([*parts, *progress, *tests_run, *chips], width, _COLUMN_GAP)
 
 
@@ -496,6 +496,6 @@ def _reproduction_lines(state: ReviewQueueState, proposal: Proposal, key: KeyNam
         count = format_count(len(proposal.files), "file")
         parts, label = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""
     elif reproduction is not None and reproduction.revision == proposal.revision:
-        parts = [safe_content(reproduction.summary, "$text-warning")]
+        parts = [safe_line_content(reproduction.summary, "$text-warning")]
     chips = [make_chip(key, "reproduce", label, "$foreground 40%")] if label else []
     return wrap_parts_into_lines([*parts, *chips], width, _COLUMN_GAP)

@@ -18,10 +18,10 @@ from textual.widgets import Static
 from app.agent.updates import EventRecorded, SideAnswerDiscarded, SideAnswerStreamed, SideUpdate
 from app.conversation.events import (
     EventBase,
+    ProposalLocation,
     SideAnswer,
     SideExchange,
     SideQuestion,
-    ThreadAnchor,
     collect_side_exchanges,
 )
 from app.conversation.token_totals import TokenTotals
@@ -45,7 +45,7 @@ from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentRow, SourceLinePosition
 from widgets.review import review_messages
 from widgets.review.diff_preview_controller import DiffPreviewController
-from widgets.review.review_wording import safe_content
+from widgets.review.review_wording import safe_line_content
 
 _WAITING_TEXT = "Waiting for the answer …"
 _UNANSWERED_TEXT = "There was no answer. Ask again if you still want to know."
@@ -67,7 +67,7 @@ class SideThreads:
             if known is None or known.answer is None:
                 self._exchanges[exchange.question.uid] = exchange
 
-    def handle_update(self, update: SideUpdate) -> ThreadAnchor | None:
+    def handle_update(self, update: SideUpdate) -> ProposalLocation | None:
         """Handle an update; return the anchor of its question, or None if the question is unknown."""
         match update:
             case EventRecorded(event=SideQuestion() as question):
@@ -87,18 +87,18 @@ class SideThreads:
                 return self._exchanges[uid].question.place
         return None
 
-    def _record_answer(self, answer: SideAnswer) -> ThreadAnchor | None:
+    def _record_answer(self, answer: SideAnswer) -> ProposalLocation | None:
         exchange = self._exchanges.get(answer.question)
         if exchange is None:
             return None
         self._exchanges[answer.question] = SideExchange(exchange.question, answer)
         return exchange.question.place
 
-    def exchanges_at(self, anchor: ThreadAnchor) -> list[SideExchange]:
+    def exchanges_at(self, anchor: ProposalLocation) -> list[SideExchange]:
         """Return the questions at an anchor, oldest first."""
         return [exchange for exchange in self._exchanges.values() if exchange.question.place == anchor]
 
-    def awaited_question(self, anchor: ThreadAnchor) -> str:
+    def awaited_question(self, anchor: ProposalLocation) -> str:
         """Return the uid of the open question at an anchor; empty if there is none."""
         return next((uid for uid in self._partial_answers if self._exchanges[uid].question.place == anchor), "")
 
@@ -106,7 +106,7 @@ class SideThreads:
         """Return the questions about a proposal."""
         return [exchange for exchange in self._exchanges.values() if exchange.question.proposal == proposal]
 
-    def thread_entries(self, anchor: ThreadAnchor) -> list[TranscriptEntry]:
+    def thread_entries(self, anchor: ProposalLocation) -> list[TranscriptEntry]:
         """Return the transcript entries of a thread."""
         return [entry for exchange in self.exchanges_at(anchor) for entry in self._exchange_entries(exchange)]
 
@@ -155,7 +155,7 @@ _LAYOUT_PAUSE_SECONDS = 0.004
 class SideThreadSubject(Struct, frozen=True):
     """What a side question is about: its anchor in a proposal, a label, and the lines that the user picked."""
 
-    anchor: ThreadAnchor
+    anchor: ProposalLocation
     label: str
     """For example `hunk 2 of P7 in a.py`."""
     picked: str = ""
@@ -202,7 +202,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
     class FeedbackWanted(Message):
         """The user wants the last question and answer as feedback."""
 
-        anchor: ThreadAnchor
+        anchor: ProposalLocation
 
     def __init__(self, state: ReviewQueueState, diff_pane: DiffPane, preview: DiffPreviewController) -> None:
         super().__init__(id="asking")
@@ -211,16 +211,16 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         self._diff_pane = diff_pane
         self._view = diff_pane.view
         self._preview = preview
-        self._anchors_by_mark: Mapping[DiffComment, ThreadAnchor] = {}
+        self._anchors_by_mark: Mapping[DiffComment, ProposalLocation] = {}
         """The thread of each mark in the diff."""
-        self._requested_anchor: ThreadAnchor | None = None
+        self._requested_anchor: ProposalLocation | None = None
         """The thread to which the cursor moves when its diff is loaded."""
         self.subject: SideThreadSubject | None = None
         """None while the panel is closed."""
         self._keys: Mapping[str, str] = {}
         self._editor = ComposerField(self._scroll_thread)
         self._transcript = ThreadTranscript()
-        self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
+        self._drafts: dict[ProposalLocation, ComposerDraft] = {}
         """Unsent questions, by anchor."""
         self._is_waiting = self._has_answer = False
 
@@ -270,22 +270,22 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
             hunk = next(hunk_of_file for hunk_of_file in diff.change.hunks if hunk_of_file.id in picked.hunks)
         path = diff.change.path
         label = f"hunk {hunk.number} of {proposal.id} in {path}" if hunk is not None else f"{path} in {proposal.id}"
-        anchor = ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else "")
+        anchor = ProposalLocation(proposal.id, path, hunk.id if hunk is not None else "")
         return SideThreadSubject(anchor, label, "" if picked is None else _quote_picked_lines(diff, picked))
 
-    def show_thread(self, anchor: ThreadAnchor) -> None:
+    def show_thread(self, anchor: ProposalLocation) -> None:
         """Open the thread at an anchor, and move the cursor to it when its diff is loaded."""
         self._requested_anchor = anchor
         self.go_to_requested_thread()
         self._open_thread(self._subject_at_anchor(anchor))
 
-    def _subject_at_anchor(self, anchor: ThreadAnchor) -> SideThreadSubject:
+    def _subject_at_anchor(self, anchor: ProposalLocation) -> SideThreadSubject:
         """Return the subject for an anchor, labelled like the last question there."""
         exchanges = self.threads.exchanges_at(anchor)
         label = exchanges[-1].question.subject if exchanges else f"{anchor.path} in {anchor.proposal}"
         return SideThreadSubject(anchor, label)
 
-    def _anchor_at_cursor(self) -> ThreadAnchor | None:
+    def _anchor_at_cursor(self) -> ProposalLocation | None:
         """Return the anchor of the mark under the cursor; None if there is none or if the user picks lines."""
         row = self._view.cursor.row
         if not isinstance(row, CommentRow) or self._view.line_selection.start is not None:
@@ -360,11 +360,11 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
 
     def show_marks(self) -> None:
         """Mark each hunk with a thread; threads about a file are marked at its first hunk."""
-        threads: dict[ThreadAnchor, list[SideExchange]] = {}
+        threads: dict[ProposalLocation, list[SideExchange]] = {}
         for exchange in () if self._preview.comparing else self.threads.exchanges_about(self._state.current):
             threads.setdefault(exchange.question.place, []).append(exchange)
         files = {diff.change.path: number for number, diff in enumerate(self._view.diffs if threads else ())}
-        anchors_by_mark: dict[DiffComment, ThreadAnchor] = {}
+        anchors_by_mark: dict[DiffComment, ProposalLocation] = {}
         for anchor, exchanges in threads.items():
             if (file := files.get(anchor.path)) is None:
                 continue
@@ -397,7 +397,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
         self.subject = None
         self.remove_class("shown")
 
-    def restore_text(self, anchor: ThreadAnchor, text: str) -> None:
+    def restore_text(self, anchor: ProposalLocation, text: str) -> None:
         """Restore the text of a question that failed, unless the user writes another one at this anchor."""
         if self.subject is not None and self.subject.anchor == anchor and not self._editor.draft.text.strip():
             self._editor.show_draft(ComposerDraft(text))
@@ -428,7 +428,7 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
             hint = "Esc closes it"
         elif self._is_waiting:
             hint = f"{first_key_name('asking.close', self._keys)} stops the answer"
-        about = safe_content(self.subject.label, "bold $text-accent")
+        about = safe_line_content(self.subject.label, "bold $text-accent")
         title = Content.assemble("Ask about ", about, picked_count_text, "  ", (hint, "$foreground 65%"))
         self.query_one(".asking--title", Static).update(title)
 
@@ -471,7 +471,9 @@ class SideQuestionPanel(Column, HasChangingKeyTitles):
     def action_close(self) -> None:
         """Stop the open answer; if there is none, close the panel."""
         if self.subject is not None and self._is_waiting:
-            self.post_message(review_messages.SideQuestionStopped(self.threads.awaited_question(self.subject.anchor)))
+            self.post_message(
+                review_messages.SideQuestionStopRequested(self.threads.awaited_question(self.subject.anchor))
+            )
         else:
             self.post_message(self.Closed())
 

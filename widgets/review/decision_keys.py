@@ -24,7 +24,7 @@ from app.review.verdicts import (
 )
 from widgets.common.input_order import KEY_BURST_MESSAGE, OnScreenSinceTracker
 from widgets.review import review_messages
-from widgets.review.review_wording import yes_and_no_labels
+from widgets.review.review_wording import grant_and_deny_labels
 
 GRACE_SECONDS = 0.5
 """Seconds during which decision keys are ignored after their subject has changed."""
@@ -176,7 +176,7 @@ def find_current_key_title(
     if question is not None:
         return _QUESTION_TITLES.get(action, "")
     if state.permissions.asked:
-        yes, no = yes_and_no_labels(state.permission_request)
+        yes, no = grant_and_deny_labels(state.permission_request)
         titles = {"approve": yes, "deny": no, "request_changes": f"{no}, say why"}
         return titles.get(action, "").capitalize()
     proposal = state.proposal
@@ -332,11 +332,11 @@ class ActionVerdictHandler:
             case "approve" | "approve_and_continue":
                 return self._make_approval(proposals[0], model_continues=action == "approve_and_continue")
             case "approve_all":
-                return review_messages.ApproveAll(tuple(map(self._make_approval, proposals)))
+                return review_messages.ApproveSeveralProposals(tuple(map(self._make_approval, proposals)))
             case "deny":
                 return self._make_denial(proposals[0])
             case "deny_all":
-                return review_messages.DenyAll(tuple(map(self._make_denial, proposals)))
+                return review_messages.DenySeveralProposals(tuple(map(self._make_denial, proposals)))
 
     def deny_hunk(self, proposal: Proposal, hunk: str) -> None:
         """Deny only one hunk."""

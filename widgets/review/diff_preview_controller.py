@@ -5,7 +5,7 @@ from typing import Literal
 
 from textual.content import Content
 
-from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.proposals.risk.edited_file import sort_in_path_order
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.decision_facts import HunkTestVerdict
@@ -16,7 +16,7 @@ from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentKind, SourceLinePosition
 from widgets.review.review_messages import (
-    CommentFollowUpsRequested,
+    CommentedLineChangesRequested,
     DiffsRequested,
     ReviewPaneInterface,
     VersionDiffsRequested,
@@ -25,7 +25,7 @@ from widgets.review.review_wording import (
     QUIET_STYLE,
     check_findings_as_comments,
     permission_notes_and_must_see_count,
-    safe_content,
+    safe_line_content,
 )
 from widgets.review.review_writing import comments_in_diffs, notes_above_diff
 
@@ -201,7 +201,7 @@ class DiffPreviewController:
         """Request how the shown proposal responds to the comments on the previous version."""
         proposal = self._state.proposal
         if proposal is not None and (comments := self._state.feedback_drafts.sent.get(proposal.supersedes)):
-            self._host.post_message(CommentFollowUpsRequested(proposal.id, comments))
+            self._host.post_message(CommentedLineChangesRequested(proposal.id, comments))
 
     @property
     def _description_state(self) -> Literal["", "folded", "unfolded"]:
@@ -233,10 +233,10 @@ class DiffPreviewController:
         proposal = self._state.proposal
         if proposal is None or self._view.proposal is None:
             return Content("")
-        return safe_content(proposal.origin.name, QUIET_STYLE)
+        return safe_line_content(proposal.origin.name, QUIET_STYLE)
 
 
-def _hunk_head_comments(evidence: ProposalEvidenceByHunk | None, diffs: Sequence[FileDiff]) -> Iterator[DiffComment]:
+def _hunk_head_comments(evidence: ProposalTestEvidence | None, diffs: Sequence[FileDiff]) -> Iterator[DiffComment]:
     """Yield what is known about each hunk in these diffs, for its first changed line."""
     for file, diff in enumerate(diffs):
         for hunk in filter(has_changed_lines, diff.change.hunks):

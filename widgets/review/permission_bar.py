@@ -15,14 +15,14 @@ from textual.content import Content
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
-from app.keys.actions import actions_of_scopes
+from app.keys.actions import actions_in_scopes
 from app.keys.keymap import effective_keys, first_key_name
 from app.review.review_state import ReviewQueueState
 from app.text.quantities import format_count
 from app.tools.base.contract import PermissionRequest
 from widgets.chat.chat_column import ComposerQuestionBarBase
 from widgets.chat.composer import Composer
-from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenSinceTracker, input_arrival_time
+from widgets.common.input_order import KEY_BURST_MESSAGE, OnScreenSinceTracker, PossiblyPastedKey, input_arrival_time
 from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_into_safe_lines
 from widgets.review.decision_keys import GracePeriod, is_action_available
@@ -32,9 +32,9 @@ from widgets.review.review_wording import (
     QUIET_STYLE,
     describe_permission_scope,
     describe_request_folder,
+    grant_and_deny_labels,
     make_chip,
-    safe_content,
-    yes_and_no_labels,
+    safe_line_content,
 )
 
 ALONE_SECONDS = 0.6
@@ -165,9 +165,11 @@ class PermissionBar(ComposerQuestionBarBase, ClickTargets):
             return []
         key, request = self._oldest_request
         folder_text = "" if request.kind == "server" else f"  in {describe_request_folder(request)}"
-        title = Content.assemble(safe_content(request.title, "bold"), (folder_text, QUIET_STYLE))
+        title = Content.assemble(safe_line_content(request.title, "bold"), (folder_text, QUIET_STYLE))
         detail = [] if self._is_request_in_review else self._detail_lines(request, width)
-        notes = [] if self._is_request_in_review else [safe_content(note, QUIET_STYLE) for note in request.notes[:1]]
+        notes = (
+            [] if self._is_request_in_review else [safe_line_content(note, QUIET_STYLE) for note in request.notes[:1]]
+        )
         return [title, *detail, *notes, *self._key_lines(key, request, width)]
 
     def _detail_lines(self, request: PermissionRequest, width: int) -> list[Content]:
@@ -195,7 +197,7 @@ class PermissionBar(ComposerQuestionBarBase, ClickTargets):
 
     def _key_lines(self, key: str, request: PermissionRequest, width: int) -> list[Content]:
         review_key = first_key_name("app.focus_approvals", self._review.keymap)
-        yes, no = yes_and_no_labels(request)
+        yes, no = grant_and_deny_labels(request)
         labels = {"approve": yes, "deny": no, "allow_session": "allow for this session"}
         if self._pending_answer is not None:
             label = labels[self._pending_answer.action].capitalize()
@@ -203,7 +205,7 @@ class PermissionBar(ComposerQuestionBarBase, ClickTargets):
         if not self._composer.is_empty:
             reason = f"{self._reason_key_was_text} " if self._reason_key_was_text else ""
             text = f"{reason}The keys answer only while the composer is empty; {review_key} goes to the review."
-            return [safe_content(line, QUIET_STYLE) for line in wrap_into_safe_lines(text, width)]
+            return [safe_line_content(line, QUIET_STYLE) for line in wrap_into_safe_lines(text, width)]
         can_last = self._can_answer("allow_session") and not self._is_cut
         colours = {} if self._is_cut else {"approve": "$success"}
         colours |= {"deny": "$error"} | ({"allow_session": "$success"} if can_last else {})
@@ -221,7 +223,7 @@ class PermissionBar(ComposerQuestionBarBase, ClickTargets):
         return [line.truncate(width, ellipsis=True) for line in lines]
 
     def _keys_for_action(self, action: str) -> Sequence[str]:
-        user_action = next(item for item in actions_of_scopes("review") if item.handler == action)
+        user_action = next(item for item in actions_in_scopes("review") if item.handler == action)
         return effective_keys(user_action, self._review.keymap)
 
     def _can_answer(self, action: str) -> bool:
@@ -262,7 +264,7 @@ class PermissionBar(ComposerQuestionBarBase, ClickTargets):
 
     def _reason_key_is_text(self, event: events.Key, action: str) -> str:
         """Return why a key is treated as text; empty if it may answer."""
-        if isinstance(event, BurstKey):
+        if isinstance(event, PossiblyPastedKey):
             return KEY_BURST_MESSAGE
         if not self._composer.editor.is_quiet:
             return _WRITING_MESSAGE

@@ -15,12 +15,12 @@ from textual.widgets import Static
 from app.automation.check_results import ProposalChecks, new_failures_as_feedback, uncovered_lines_as_feedback
 from app.automation.evidence.proposal_evidence import (
     CommandReproductionResult,
-    ProposalEvidenceByHunk,
+    ProposalTestEvidence,
     hunks_unnoticed_by_tests_as_feedback,
 )
-from app.conversation.events import ThreadAnchor
+from app.conversation.events import ProposalLocation
 from app.images.mentions import Mention
-from app.keys.actions import UserAction, actions_of_scopes, make_key_bindings_of_scopes
+from app.keys.actions import UserAction, actions_in_scopes, make_key_bindings_of_scopes
 from app.keys.keymap import effective_keys, key_display_name
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
@@ -63,16 +63,16 @@ from widgets.review.decision_keys import (
     is_action_available,
 )
 from widgets.review.diff_preview_controller import DiffPreviewController, versions_written_by_approval
-from widgets.review.review_wording import ACTION_META_KEY, question_with_keys, safe_content
+from widgets.review.review_wording import ACTION_META_KEY, question_with_keys, safe_line_content
 from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, UnsentTextController
 
-_FOCUS_REVIEW_ACTION = next(action for action in actions_of_scopes("app") if action.id == "app.focus_approvals")
+_FOCUS_REVIEW_ACTION = next(action for action in actions_in_scopes("app") if action.id == "app.focus_approvals")
 _REVERSAL_ACTIONS = frozenset({"undo", "redo"})
 _MIN_TERMINAL_SIZE = Size(40, 12)
 """Minimum size of the terminal for a review."""
 _EXTRA_DIM_SECONDS = 0.05
 """Seconds that the dimmed look of the keys may last longer than the grace period."""
-_DIFF_ACTIONS = frozenset(action.handler for action in actions_of_scopes("diff"))
+_DIFF_ACTIONS = frozenset(action.handler for action in actions_in_scopes("diff"))
 _FIELD_CLOSED_MESSAGE = "The field was closed just now. Press the key again."
 """Shown when the user keeps typing after a field was closed; these keys decide nothing."""
 _WHOLE_FILE_MESSAGE = "This file is decided with the proposal as a whole."
@@ -220,7 +220,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self.preview.mark_attention_reasons()
             self.redraw()
 
-    def set_evidence(self, evidence: ProposalEvidenceByHunk) -> None:
+    def set_evidence(self, evidence: ProposalTestEvidence) -> None:
         """Take the current evidence about a proposal."""
         self.state.evidence[evidence.proposal] = evidence
         if evidence.proposal == self.state.current and self.is_mounted:
@@ -345,17 +345,17 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self.verdict_handler.on_decision_failed()
         reversal_hint = None if reversal is None else lambda: f"{self.keys_leading_to(reversal[0])} {reversal[1]}."
         self.approval_pane.show_outcome(
-            safe_content(text), problem=problem, passing=passing, reversal_hint=reversal_hint, decided=decided
+            safe_line_content(text), problem=problem, passing=passing, reversal_hint=reversal_hint, decided=decided
         )
 
     def show_notice(self, text: str) -> None:
         """Show in one line why something was not done; remove the line if the text is empty."""
-        self.approval_pane.show_outcome(safe_content(text) if text else None, problem=bool(text))
+        self.approval_pane.show_outcome(safe_line_content(text) if text else None, problem=bool(text))
 
     def end_turn(self, replacement: str) -> None:
         """Replace an outcome that applied only during the turn; if `replacement` is empty, remove it."""
         if self.approval_pane.is_passing:
-            outcome = safe_content(replacement) if replacement else None
+            outcome = safe_line_content(replacement) if replacement else None
             self.approval_pane.show_outcome(outcome, passing=bool(replacement))
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
@@ -497,7 +497,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def key_of_action(self, action: str) -> str:
         """Return the key of an action of the review or the diff, as hints show it."""
-        return self._first_key(next(item for item in actions_of_scopes("review", "diff") if item.handler == action))
+        return self._first_key(next(item for item in actions_in_scopes("review", "diff") if item.handler == action))
 
     def keys_leading_to(self, action: str) -> str:
         """Return the key of an action; without the focus here, put the key that focuses the review before it."""
@@ -531,7 +531,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self._proposal_to_show_unseen = key
             self.show_item(key)
         else:
-            self.approval_pane.show_outcome(safe_content("Everything that would be written has been on screen."))
+            self.approval_pane.show_outcome(safe_line_content("Everything that would be written has been on screen."))
 
     @on(DiffView.NoLineToComment)
     def _explain_comment_key(self) -> None:
@@ -561,7 +561,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Return whether a key, by any of its names, has an effect here now."""
         return any(
             not {*names}.isdisjoint(effective_keys(action, self.keymap)) and self._is_action_available(action.handler)
-            for action in actions_of_scopes("app", "review", "diff", "files", "approval")
+            for action in actions_in_scopes("app", "review", "diff", "files", "approval")
         )
 
     def _is_action_available(self, action: str) -> bool:
@@ -586,7 +586,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         )
         if why_not:
             self.restart_grace_period(why_not)
-            self.approval_pane.show_outcome(safe_content(why_not), problem=True, about_key=True)
+            self.approval_pane.show_outcome(safe_line_content(why_not), problem=True, about_key=True)
         return not why_not
 
     def _accepts_decision_key(self, *, writes: bool = False) -> bool:
@@ -844,7 +844,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def _explain_missing_subject(self, names: set[str | None]) -> None:
         actions = (
-            item for item in actions_of_scopes("review") if not names.isdisjoint(effective_keys(item, self.keymap))
+            item for item in actions_in_scopes("review") if not names.isdisjoint(effective_keys(item, self.keymap))
         )
         action = next((item.handler for item in actions if item.handler in REVIEW_ACTION_NAMES), "")
         if action == "undo" and self.state.recent:
@@ -982,7 +982,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             return
         self.toggle_class("-full")
         self.redraw_approvals()
-        self.post_message(review_messages.FullScreenToggled(self.has_class("-full")))
+        self.post_message(review_messages.FullScreenWanted(self.has_class("-full")))
 
     def action_more_room(self) -> None:
         """Give the review more room beside the chat."""
@@ -1066,7 +1066,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def _go_to_requested_thread(self) -> None:
         self.ask_panel.go_to_requested_thread()
 
-    def show_thread(self, anchor: ThreadAnchor) -> None:
+    def show_thread(self, anchor: ProposalLocation) -> None:
         """Show a thread, and move to its hunk when the diff is loaded."""
         self.show_notice("")
         self.ask_panel.show_thread(anchor)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from textual.message import Message
 
-from app.conversation.events import ThreadAnchor
+from app.conversation.events import ProposalLocation
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.decision_facts import LineComment
@@ -59,14 +59,14 @@ class Deny(_ProposalMessage):
 
 
 @dataclass
-class ApproveAll(Message):
+class ApproveSeveralProposals(Message):
     """Write the chosen hunks of several proposals."""
 
     approvals: tuple[Approve, ...]
 
 
 @dataclass
-class DenyAll(Message):
+class DenySeveralProposals(Message):
     """Discard several proposals."""
 
     denials: tuple[Deny, ...]
@@ -132,7 +132,7 @@ class VersionDiffsRequested(_ProposalMessage):
 
 
 @dataclass
-class CommentFollowUpsRequested(_ProposalMessage):
+class CommentedLineChangesRequested(_ProposalMessage):
     """Request how a proposal changed the commented lines of its previous version; answer with `set_follow_ups`."""
 
     comments: tuple[LineComment, ...]
@@ -146,14 +146,14 @@ class SideThreadsWanted(_ProposalMessage):
 class SideQuestionAsked(Message):
     """The user asks a side question; its updates go to `SideQuestionPanel.handle_update`."""
 
-    anchor: ThreadAnchor
+    anchor: ProposalLocation
     text: str
     picked: str
     """The lines in question, with their signs; empty for the whole hunk."""
 
 
 @dataclass
-class SideQuestionStopped(Message):
+class SideQuestionStopRequested(Message):
     """The user stops the answer to a side question."""
 
     question: str
@@ -190,7 +190,7 @@ class ReviewResizeWanted(Message):
 
 
 @dataclass
-class FullScreenToggled(Message):
+class FullScreenWanted(Message):
     """Show the review on the whole screen, or end that."""
 
     on: bool

@@ -58,7 +58,7 @@ def _state_glyph(proposal: Proposal) -> tuple[str, str]:
     return _DENIED_IN_PART_GLYPH if proposal.is_denied_in_part else _STATE_GLYPHS[proposal.state]
 
 
-def safe_content(text: str, style: str = "") -> Content:
+def safe_line_content(text: str, style: str = "") -> Content:
     """Return untrusted text as one line of content."""
     return Content.styled(display_text(" ".join(text.split())).text, style)
 
@@ -111,7 +111,7 @@ def _proposal_details(state: ReviewQueueState, proposal: Proposal, *, reason: bo
     """Return the origin, state, version and special facts; with `reason`, also why it is in that state."""
     facts: list[Content] = []
     if proposal.origin.label in state.origins.told_apart:
-        facts.append(safe_content(proposal.origin.label, "$text-accent"))
+        facts.append(safe_line_content(proposal.origin.label, "$text-accent"))
     omits_state = proposal.state is ProposalState.STALE and not reason
     if proposal.state is not ProposalState.PENDING and not omits_state:
         facts.append(Content.styled(describe_proposal_state_in_review(proposal), _state_glyph(proposal)[1]))
@@ -137,20 +137,20 @@ def _proposal_details(state: ReviewQueueState, proposal: Proposal, *, reason: bo
     if comments := state.feedback_drafts.remarks.get(proposal.id):
         facts.append(Content.styled(format_count(len(comments), "comment"), "$text-accent"))
     if reason and proposal.reason:
-        facts.append(safe_content(proposal.reason))
+        facts.append(safe_line_content(proposal.reason))
     return [fact.stylize_before(QUIET_STYLE) for fact in facts]
 
 
 def _first_file_names(proposal: Proposal) -> Content:
     """Return the names of the first three files, and the number of other files."""
-    return safe_content(join_first([change.path for change in proposal.files]))
+    return safe_line_content(join_first([change.path for change in proposal.files]))
 
 
 def permission_row(state: ReviewQueueState, request_key: str) -> Content:
     """Return the queue row of a permission request; omit the detail if the large pane shows it."""
     permission_request = state.permissions.asked[request_key]
     glyph = "$" if permission_request.kind == "command" else "?"
-    line = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(permission_request.title, "bold"))
+    line = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_line_content(permission_request.title, "bold"))
     if request_key == state.current:
         return line
     return Content.assemble(line, "  ", (_request_line(permission_request), QUIET_STYLE))
@@ -230,7 +230,7 @@ def _waiting_lines(
     else:
         lines = _title_line(proposal, facts, options.width)
     if not can_be_approved(proposal):
-        reason = safe_content(proposal.reason or "the files changed on disk")
+        reason = safe_line_content(proposal.reason or "the files changed on disk")
         lines.append(Content.assemble(("Stale: ", "bold $text-warning"), reason))
     elif state.hunk_exclusions.approval_selection(proposal).is_empty:
         lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
@@ -376,10 +376,10 @@ def _confirmation_lines(
     state: ReviewQueueState, permission_request: PermissionRequest, key: KeyNameOf, options: CurrentItemLineOptions
 ) -> list[Content]:
     """Return the keys that answer a request, and the scope of a lasting permission."""
-    yes, no = yes_and_no_labels(permission_request)
+    yes, no = grant_and_deny_labels(permission_request)
     return [
-        *([] if options.listed else [safe_content(permission_request.title, "bold")]),
-        *[safe_content(note, QUIET_STYLE) for note in permission_request.notes[:1] if not options.notes_shown],
+        *([] if options.listed else [safe_line_content(permission_request.title, "bold")]),
+        *[safe_line_content(note, QUIET_STYLE) for note in permission_request.notes[:1] if not options.notes_shown],
         _chip_row(
             key,
             ("approve", yes, "$success"),
@@ -390,7 +390,7 @@ def _confirmation_lines(
     ]
 
 
-def yes_and_no_labels(permission_request: PermissionRequest | None) -> tuple[str, str]:
+def grant_and_deny_labels(permission_request: PermissionRequest | None) -> tuple[str, str]:
     """Return the labels of the keys that grant and deny a permission request."""
     labels = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
     return labels.get(permission_request.kind if permission_request else "", ("allow once", "deny"))
@@ -422,12 +422,12 @@ def describe_permission_scope(
     """Return the scope of a lasting permission, for example `all that begins with python3 -m`."""
     if isinstance(form, AllowableMcpTool):
         tool_text = Content.styled("this tool, with any arguments: ", QUIET_STYLE)
-        return Content.assemble(tool_text, safe_content(form.tool, "bold $text-warning"))
+        return Content.assemble(tool_text, safe_line_content(form.tool, "bold $text-warning"))
     words = shlex.join(form.words)
     if words == permission_request.detail:
         return Content.styled("all that begins with these words" if form.open else "just this command", QUIET_STYLE)
     extent = "all that begins with " if form.open else "just "
-    return Content.assemble((extent, QUIET_STYLE), safe_content(words, "bold $text-warning"))
+    return Content.assemble((extent, QUIET_STYLE), safe_line_content(words, "bold $text-warning"))
 
 
 def _chip_row(key: KeyNameOf, *chips: tuple[str, str, str]) -> Content:
@@ -443,7 +443,7 @@ def question_with_keys(question: ActionNeedsConfirmation, key: KeyNameOf) -> Con
         all_label = f"also {', '.join(question.named)}" if question.ids else "approve them anyway"
         answers.append(("approve_all", all_label, "$warning"))
     answers.append(("deny", "no", "$error"))
-    return Content("\n").join([safe_content(question.question, "bold"), _chip_row(key, *answers)])
+    return Content("\n").join([safe_line_content(question.question, "bold"), _chip_row(key, *answers)])
 
 
 def permission_notes_and_must_see_count(permission_request: PermissionRequest) -> tuple[list[NoteRow], int]:
@@ -487,7 +487,7 @@ def check_lines(
     if checks is None or (checked and state.hunk_exclusions.approval_selection(checked).is_empty):
         return []
     if checks.why_not:
-        return [safe_content(f"Not checked: {checks.why_not}", "$text-warning")]
+        return [safe_line_content(f"Not checked: {checks.why_not}", "$text-warning")]
     if not checks.results:
         return []
     # New failures come first, so that they are never cut.
@@ -521,7 +521,7 @@ def _check_result(result: ProposalCheckResult, key: KeyNameOf, *, brief: bool) -
     sign, colour = _CHECK_SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
     if result.stale:
         label = Content.styled(f"{result.name} {sign} ", QUIET_STYLE)
-        content = label + safe_content(result.stale if brief else result.summary, QUIET_STYLE)
+        content = label + safe_line_content(result.stale if brief else result.summary, QUIET_STYLE)
         chip = make_chip(key, "run_checks", "run", "$foreground 40%")
         return content if result.when == "staged" else content + "  " + chip
     match result.state:
@@ -535,7 +535,7 @@ def _check_result(result: ProposalCheckResult, key: KeyNameOf, *, brief: bool) -
             text = result.summary
     is_important = result.state not in (CheckState.PASSED, CheckState.WAITING)
     content = Content.assemble((f"{result.name} ", "bold"), (sign, f"bold {colour}"))
-    return content + " " + safe_content(text, colour if is_important else QUIET_STYLE) if text else content
+    return content + " " + safe_line_content(text, colour if is_important else QUIET_STYLE) if text else content
 
 
 def check_findings_as_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:

@@ -25,7 +25,7 @@ from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import NoteRow, SourceLinePosition
 from widgets.diff.writing_field import WritingField
 from widgets.review.review_messages import FeedbackOrphaned, ReviewPaneInterface, UnfinishedReviewChanged
-from widgets.review.review_wording import safe_content
+from widgets.review.review_wording import safe_line_content
 
 _FOLLOW_UP_PHRASES = {
     CommentedLineChange.CHANGED: "changed in v{}: ",
@@ -97,24 +97,26 @@ class FeedbackField(WritingField):
 
     def open_for_proposal(self, proposal: Proposal, comments: Sequence[UnsentComment], draft: str) -> None:
         """Open the field for feedback on a proposal."""
-        summary = safe_content(proposal.summary, "$foreground 65%")
+        summary = safe_line_content(proposal.summary, "$foreground 65%")
         title = Content.assemble(f"Request changes to {proposal.id}  ", summary)
         context = []
         for comment in comments[:_MAX_LISTED_COMMENTS]:
-            place = safe_content(f"{comment.path}:{comment.line + 1}", "$text-accent")
-            context.append(Content.assemble(place, "  ", safe_content(comment.text)))
+            place = safe_line_content(f"{comment.path}:{comment.line + 1}", "$text-accent")
+            context.append(Content.assemble(place, "  ", safe_line_content(comment.text)))
         if len(comments) > _MAX_LISTED_COMMENTS:
             context.append(Content(f"and {format_count(len(comments) - _MAX_LISTED_COMMENTS, 'more comment')}"))
         if context:
             context.append(Content("These comments are sent too; your own text is optional."))
         if can_ask_model_to_redo_stale_proposal(proposal):
             text = f"The reason why it is stale is sent: {proposal.reason}. Your own text is optional."
-            context.append(safe_content(text))
+            context.append(safe_line_content(text))
         self.open(proposal.id, title, draft, context)
 
     def open_for_permission_request(self, key: str, permission_request: PermissionRequest, draft: str) -> None:
         """Open the field for the reason of a denial."""
-        title = Content.assemble("Deny ", safe_content(permission_request.detail, "$text-warning"), " and say why")
+        title = Content.assemble(
+            "Deny ", safe_line_content(permission_request.detail, "$text-warning"), " and say why"
+        )
         self.open(key, title, draft)
 
 

@@ -13,17 +13,17 @@ from msgspec import Struct, field
 from app.automation.check_results import CheckRunResult, CheckState
 from app.automation.check_runner import (
     CheckRunner,
-    arguments_to_run_all_tests,
+    all_tests_placeholder_arguments,
     files_for_check,
     quote_names_for_shell,
     run_check,
 )
 from app.automation.evidence.ablation_plan import AblationPlan, HunkGroup, HunkThatChangesTests, plan_ablation
-from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidenceByHunk
+from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalTestEvidence
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
 from app.automation.evidence.suite_outcome import PYTEST_REPORT_PATH, SuiteOutcome, read_suite_outcome
 from app.automation.tool_reports import MAX_REPORT_BYTES
-from app.automation.workspace_tree import WorkspaceTreeId
+from app.automation.workspace_tree import WorkspaceTreeSnapshot
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
 from app.copies import replace
@@ -53,7 +53,7 @@ _MIN_LIMIT_SECONDS = 20.0
 _MIN_REMAINING_PART = 0.5
 """A run is started only if this part of the time of the whole proposal's run is left."""
 
-ReportEvidence = Callable[[ProposalEvidenceByHunk], None]
+ReportEvidence = Callable[[ProposalTestEvidence], None]
 """Receives the evidence found so far."""
 _OutcomeKey = tuple[str, tuple[str, ...] | None, str, str]
 
@@ -79,7 +79,7 @@ class _EvidenceSearch(Struct):
     plan: AblationPlan
     budget: float
     tell: ReportEvidence
-    found: ProposalEvidenceByHunk
+    found: ProposalTestEvidence
     wait_for_quiet: Callable[[], Awaitable[None]] | None = None
     baseline: SuiteOutcome = field(default_factory=lambda: SuiteOutcome(True))
     selections: dict[frozenset[str], TestSelection] = field(default_factory=dict)
@@ -118,11 +118,11 @@ class _EvidenceSearch(Struct):
 class EvidenceStorePort(Protocol):
     """Stores evidence by proposal; implemented by `app.review.review_stores.ProposalEvidenceStore`."""
 
-    def save(self, found: ProposalEvidenceByHunk, waiting: Collection[str]) -> None:
+    def save(self, found: ProposalTestEvidence, waiting: Collection[str]) -> None:
         """Store the evidence, and remove that of proposals that are not in `waiting`."""
         ...
 
-    def load(self, proposal_id: str) -> ProposalEvidenceByHunk | None:
+    def load(self, proposal_id: str) -> ProposalTestEvidence | None:
         """Return the stored evidence, even if it is outdated; None if there is none."""
         ...
 
@@ -153,7 +153,7 @@ class HunkTestEvidenceCollector:
         seconds: float,
         report: ReportEvidence = lambda found: None,
         wait_for_quiet: Callable[[], Awaitable[None]] | None = None,
-    ) -> ProposalEvidenceByHunk:
+    ) -> ProposalTestEvidence:
         """Run tests without each hunk of a pending proposal. A cancellation leaves no process running.
 
         Outcomes for the same content are cached, so a second call continues where the first one reached its time
@@ -195,7 +195,7 @@ class HunkTestEvidenceCollector:
 
     async def load_current_evidence(
         self, proposal_id: str, chosen: Collection[str] | None
-    ) -> ProposalEvidenceByHunk | None:
+    ) -> ProposalTestEvidence | None:
         """Return the stored evidence, if it matches exactly the content that an approval of these hunks would leave
         now.
 
@@ -213,7 +213,7 @@ class HunkTestEvidenceCollector:
         is_same = found.chosen == choice.hunks | choice.paths and await self.is_current(found)
         return found if is_same else None
 
-    async def is_current(self, evidence: ProposalEvidenceByHunk) -> bool:
+    async def is_current(self, evidence: ProposalTestEvidence) -> bool:
         """Return whether an approval of the same hunks would leave the content that was tested.
 
         Raises:
@@ -238,7 +238,7 @@ class HunkTestEvidenceCollector:
         choice = make_decision_scope(proposal, chosen)
         diffs = self._service.file_diffs(proposal_id)
         plan = plan_ablation(diffs, choice.hunks)
-        found = ProposalEvidenceByHunk(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
+        found = ProposalTestEvidence(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
         search = _EvidenceSearch(proposal, check, diffs, choice.hunks, choice.paths, plan, seconds, tell, found)
         texts = {diff.change.path: None if diff.change.result is None else "\n".join(diff.new) for diff in diffs}
         texts |= {diff.change.old_path: None for diff in diffs if diff.change.old_path}
@@ -438,7 +438,7 @@ class HunkTestEvidenceCollector:
                 self._cached_outcomes.popitem(last=False)
         return outcome
 
-    async def _read_tree(self, tree: PendingFiles) -> WorkspaceTreeId:
+    async def _read_tree(self, tree: PendingFiles) -> WorkspaceTreeSnapshot:
         return (await self._checks.read_trees(FilesToCheckBeforeAndAfter(tree, {}, (), ()))).after
 
 
@@ -456,7 +456,7 @@ def _test_files(tests: Sequence[HunkThatChangesTests]) -> tuple[str, ...]:
 def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
     """Return the selection of the test files that a proposal changes."""
     if TESTS not in check.run or detect_test_runner(check.run) in (TestRunner.OTHER, TestRunner.GO):
-        return TestSelection(arguments_to_run_all_tests(check.run) or None)
+        return TestSelection(all_tests_placeholder_arguments(check.run) or None)
     if detect_test_runner(check.run) is TestRunner.VITEST:
         return TestSelection(("--run", *paths), "the tests that it changes")
     return TestSelection(tuple(paths), "the tests that it changes")
@@ -467,7 +467,7 @@ def _test_command(check: CheckTable, selection: TestSelection, root: Path, most:
 
     pytest writes a report that names each test, continues if a file does not load, and ends after `most` failures.
     """
-    names = arguments_to_run_all_tests(check.run) if selection.names is None else selection.names
+    names = all_tests_placeholder_arguments(check.run) if selection.names is None else selection.names
     options = f"{shlex.quote(f'--junitxml={root / PYTEST_REPORT_PATH}')} -o junit_family=xunit1"
     options += f" --continue-on-collection-errors --maxfail={most}"
     ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'

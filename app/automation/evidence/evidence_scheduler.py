@@ -10,7 +10,7 @@ from msgspec import Struct
 from app.automation.check_results import CheckState, ProposalChecks
 from app.automation.check_scheduler import UNDECIDED_STATES, HunkExclusions
 from app.automation.evidence.evidence_runner import HunkTestEvidenceCollector
-from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.config.settings import CheckTable
 from app.copies import replace
@@ -23,7 +23,7 @@ class _FollowedEvidence(Struct):
 
     revision: int
     chosen: HunkExclusions
-    found: ProposalEvidenceByHunk
+    found: ProposalTestEvidence
     task: asyncio.Task[None] | None = None
 
     @property
@@ -48,7 +48,7 @@ class HunkTestEvidenceScheduler:
     configured: Callable[[], tuple[CheckTable, ...]]
     seconds: Callable[[], float]
     chosen: Callable[[Proposal], HunkExclusions]
-    publish: Callable[[ProposalEvidenceByHunk], None]
+    publish: Callable[[ProposalTestEvidence], None]
     wait_for_quiet: Callable[[], Awaitable[None]] | None = None
     _followed: dict[str, _FollowedEvidence] = field(default_factory=dict, init=False)
     _waiting: dict[str, Proposal] = field(default_factory=dict, init=False)
@@ -128,12 +128,12 @@ class HunkTestEvidenceScheduler:
     def _drop_evidence(self, proposal_id: str) -> None:
         revision = self._followed[proposal_id].revision
         self.stop((proposal_id,))
-        self.publish(ProposalEvidenceByHunk(proposal_id, revision))
+        self.publish(ProposalTestEvidence(proposal_id, revision))
 
     def _start_collecting(self, proposal: Proposal, check: CheckTable) -> None:
         chosen = self.chosen(proposal)
         before = self._followed.get(proposal.id)
-        found = before.found if before is not None else ProposalEvidenceByHunk(proposal.id, proposal.revision)
+        found = before.found if before is not None else ProposalTestEvidence(proposal.id, proposal.revision)
         followed = _FollowedEvidence(
             proposal.revision, chosen, replace(found, check=check.name, is_running=True, why_not="")
         )
@@ -159,7 +159,7 @@ class HunkTestEvidenceScheduler:
     async def _collect_and_publish(self, followed: _FollowedEvidence, check: CheckTable) -> None:
         proposal_id = followed.found.proposal
 
-        def tell(found: ProposalEvidenceByHunk) -> None:
+        def tell(found: ProposalTestEvidence) -> None:
             if self._followed.get(proposal_id) is followed:
                 if found.is_running:
                     # Earlier results stay on the screen until they are replaced.
@@ -176,4 +176,4 @@ class HunkTestEvidenceScheduler:
             except Exception as error:
                 # Report any error; it must not end the app.
                 why_not = str(error) or type(error).__name__
-                tell(ProposalEvidenceByHunk(proposal_id, followed.revision, why_not=why_not))
+                tell(ProposalTestEvidence(proposal_id, followed.revision, why_not=why_not))

@@ -27,7 +27,7 @@ _COUNTED_VERDICTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class ProposalEvidenceByHunk:
+class ProposalTestEvidence:
     """What the test runs so far show about the chosen hunks of a proposal: which ones tests notice."""
 
     proposal: str
@@ -90,7 +90,7 @@ class ProposalEvidenceByHunk:
         return RecordedTestEvidence(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
 
 
-def hunks_unnoticed_by_tests_as_feedback(evidence: ProposalEvidenceByHunk, diffs: Iterable[FileDiff]) -> str:
+def hunks_unnoticed_by_tests_as_feedback(evidence: ProposalTestEvidence, diffs: Iterable[FileDiff]) -> str:
     """Return the hunks that no test notices, as feedback from the user; empty if there are none."""
     parts: list[str] = []
     for diff in diffs:

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from app.automation.check_runner import arguments_to_run_all_tests
+from app.automation.check_runner import all_tests_placeholder_arguments
 from app.concurrency import iterate_when_event_loop_idle
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
@@ -308,7 +308,7 @@ _RUNNERS = (
 def detect_test_runner(command: str) -> TestRunner:
     """Return which runner a command with `{tests}` calls."""
     found = next((runner for pattern, runner in _RUNNERS if pattern.search(command)), TestRunner.OTHER)
-    return found if found or not arguments_to_run_all_tests(command) else TestRunner.GO
+    return found if found or not all_tests_placeholder_arguments(command) else TestRunner.GO
 
 
 def choose_evidence_check(checks: Sequence[CheckTable]) -> CheckTable | None:
@@ -389,7 +389,7 @@ class TestSelector:
         if runner is TestRunner.GO:
             # Go's cache skips packages that have not changed.
             return TestSelection(
-                arguments_to_run_all_tests(self.check.run), "all packages, by go's cache those that changed"
+                all_tests_placeholder_arguments(self.check.run), "all packages, by go's cache those that changed"
             )
         if any(not path.endswith(".py") for path in paths):
             return TestSelection()

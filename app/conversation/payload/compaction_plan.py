@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from app.conversation.events import (
     AssistantMessage,
-    CallDenied,
+    CallDeniedWithFeedback,
     ContentPruned,
     Event,
     HistoryCompacted,
@@ -330,7 +330,7 @@ def estimate_event_tokens(event: Event) -> int:
             text = event.text
         case ProposalDecided():
             text = format_decision_facts(event) + format_feedback(event)
-        case CallDenied():
+        case CallDeniedWithFeedback():
             text = format_call_denial(event) + event.feedback
     images = estimate_tokens_of_event_images(event)
     return estimate_text_tokens(text) + MESSAGE_TOKENS + images if text or images else 0

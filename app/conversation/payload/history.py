@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from app.conversation.events import (
     AssistantMessage,
-    CallDenied,
+    CallDeniedWithFeedback,
     ContentPruned,
     Event,
     HistoryCompacted,
@@ -35,7 +35,7 @@ from app.conversation.payload.tool_calls import (
     missing_result_reason,
 )
 from app.conversation.proposal_reports import (
-    PendingAndDeniedProposals,
+    PendingAndDeniedTracker,
     PendingProposal,
     format_call_denial,
     format_decision_facts,
@@ -272,7 +272,7 @@ class HistoryBuilder:
         self._is_before_cut = omissions.cut >= 0 and earlier is None
         self._cut_messages: list[KeptUserMessage] = []
         self._cut_images: list[Image] = []
-        self._pending_at_cut = PendingAndDeniedProposals()
+        self._pending_at_cut = PendingAndDeniedTracker()
         self._todos_at_cut: tuple[Todo, ...] = ()
         """The to-do list at the cut."""
         self._records: dict[str, CallRecord] = {}
@@ -334,7 +334,7 @@ class HistoryBuilder:
                 feedback = format_feedback(event)
                 self._add_item(ProgramNote(format_decision_facts(event), introduces=bool(feedback)))
                 self._add_user_text(feedback, event)
-            case CallDenied():
+            case CallDeniedWithFeedback():
                 self._apply_denial(event)
             case TurnStarted() | TurnEnded() | RequestSent():
                 self._apply_boundary(event)
@@ -383,7 +383,7 @@ class HistoryBuilder:
         elif text.strip() or event.images:
             self._add_item(UserHistoryItem(text, event.images, event.id in self._omissions.pruned_images))
 
-    def _apply_denial(self, denied: CallDenied) -> None:
+    def _apply_denial(self, denied: CallDeniedWithFeedback) -> None:
         """Add the user's feedback on a denied call; the result of the call says that it was denied."""
         if self._is_before_cut:
             self._cut_messages.append(KeptUserMessage(denied.feedback, f"(denied: {denied.subject})"))

@@ -139,10 +139,10 @@ def _unsent_reason(history_image: HistoryImage, profile: EndpointProfile, conten
     if history_image.pruned:
         return "pruned"
     gone = "" if history_image.image.sha256 in contents else "gone"
-    return image_unsent_reason(history_image.image, profile, from_tool=history_image.of_tool) or gone
+    return image_unsent_reason_code(history_image.image, profile, from_tool=history_image.of_tool) or gone
 
 
-def image_unsent_reason(image: Image, profile: EndpointProfile, *, from_tool: bool = False) -> str:
+def image_unsent_reason_code(image: Image, profile: EndpointProfile, *, from_tool: bool = False) -> str:
     """Return why an endpoint is not sent an image, as one word such as `large`; empty if it is sent."""
     if not profile.accepts_images:
         return "blind"

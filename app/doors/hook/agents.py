@@ -20,7 +20,7 @@ from app.doors.hook.text_edits import (
     has_only_crlf,
 )
 from app.doors.hook.transcripts import (
-    ResponseIdentity,
+    ResponseAndPromptIds,
     find_claude_response,
     find_codex_response,
     find_last_droid_response,
@@ -36,9 +36,9 @@ ApplyToolCall = Callable[["InMemoryFilesOfOneCall", Mapping[str, Any]], None]
 """Applies a tool call to files. Raises EditNotStaged."""
 
 
-def _no_response(path: str, call: str) -> ResponseIdentity:
+def _no_response(path: str, call: str) -> ResponseAndPromptIds:
     """Return an empty response: the agent has no transcript, or names the response in its payload."""
-    return ResponseIdentity()
+    return ResponseAndPromptIds()
 
 
 class DenialFormat(NamedTuple):
@@ -97,7 +97,7 @@ class ExternalAgent(NamedTuple):
     """Instruction for the user after the settings are written."""
     project_variable: str = ""
     """The environment variable in which it passes the project to its hook; empty if it has none."""
-    response: Callable[[str, str], ResponseIdentity] = _no_response
+    response: Callable[[str, str], ResponseAndPromptIds] = _no_response
     """Finds the response of a call, given the path of the transcript and the id of the call."""
     program_name: str = ""
     """Name of its program, if it differs from `name`."""
@@ -378,7 +378,7 @@ def find_agent(name: str) -> ExternalAgent:
     return next(agent for agent in AGENTS if agent.name == name)
 
 
-def find_agent_with_tool(tool: str) -> ExternalAgent | None:
+def find_agent_with_edit_tool(tool: str) -> ExternalAgent | None:
     """Return the first agent that has a writing tool of this name; None if there is none."""
     return next((agent for agent in AGENTS if tool in agent.edits), None)
 
@@ -422,12 +422,12 @@ def parse_hook_arguments(arguments: Sequence[str]) -> tuple[str, str, HookOption
     It has its own parser: making the parser of all commands takes longer than an answer.
     """
     parser = argparse.ArgumentParser(prog="signoff hook", allow_abbrev=False)
-    add_hook_arguments(parser)
+    add_all_hook_arguments(parser)
     found = parser.parse_args(arguments)
     return found.agent, found.workspace, HookOptions.from_arguments(found)
 
 
-def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
+def add_all_hook_arguments(parser: argparse.ArgumentParser) -> None:
     """Add all arguments of `signoff hook` to a parser: the agent, the workspace and the options."""
     parser.add_argument("agent", choices=[agent.name for agent in AGENTS], help="which agent calls")
     parser.add_argument("--workspace", default="", metavar="FOLDER", help="the workspace (default: the agent's)")

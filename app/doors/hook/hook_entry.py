@@ -25,7 +25,7 @@ from types import FrameType
 from typing import NamedTuple, Protocol
 
 from app.doors.hook import hook_messages
-from app.doors.hook.agents import HookOptions, find_agent, find_agent_with_tool, parse_hook_arguments
+from app.doors.hook.agents import HookOptions, find_agent, find_agent_with_edit_tool, parse_hook_arguments
 from app.doors.hook.call_errors import EditNotStaged
 from app.doors.hook.hook_messages import (
     AFTER_TOOL_EVENTS,
@@ -397,9 +397,9 @@ def _record_reads(door: HookContext, call: HookCall, edited: Sequence[str] = ())
     """Record the reads of a call, or the attached files among those that it edits."""
     if not find_agent(call.agent).reads:
         return
-    from app.doors.hook.hook_reads import attachments_as_reads, reads_of_call
+    from app.doors.hook.hook_reads import find_attached_file_reads, reads_of_call
 
-    reads = attachments_as_reads(call, edited) if edited else reads_of_call(door.workspace, call)
+    reads = find_attached_file_reads(call, edited) if edited else reads_of_call(door.workspace, call)
     if reads:
         door.captured.add_reads(call.agent, call.session, reads)
 
@@ -425,7 +425,7 @@ def _stage_edits(
     except EditAlreadyPending as pending:
         return hook_messages.edit_already_pending_answer(pending.proposal)
     except TooManyUnreadLinesToStage as full:
-        return hook_messages.too_many_unread_lines_answer(str(full))
+        return hook_messages.user_reading_budget_refusal(str(full))
     if not name:
         return stage_edit_or_answer_call(door, call)
     return hook_messages.edit_staged_answer(name, join_first([file.path for file in edited], _MAX_NAMED_FILES))
@@ -436,7 +436,7 @@ def _answer_other_call(door: HookContext, call: HookCall) -> HookCallAnswer:
     agent = find_agent(call.agent)
     if call.tool in agent.shells:
         return _answer_shell_command(door, call)
-    other = find_agent_with_tool(call.tool)
+    other = find_agent_with_edit_tool(call.tool)
     return (
         hook_messages.refuse_tool_of_other_agent(call.tool, agent.title, other.title, other.name)
         if other

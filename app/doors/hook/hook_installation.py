@@ -64,7 +64,7 @@ def insert_json_member(text: str, node: JsonNode, key: str, value: object) -> st
     return _append_child(text, node, f"{json.dumps(key)}: ", value, list((node.members or {}).values()))
 
 
-def insert_json_item(text: str, node: JsonNode, value: object) -> str:
+def append_json_item(text: str, node: JsonNode, value: object) -> str:
     """Return the text with one more item at the end of an array."""
     return _append_child(text, node, "", value, list(node.items or ()))
 
@@ -374,7 +374,7 @@ def _insert_hook_group(text: str, event: str, group: object) -> str:
         return insert_json_member(text, hooks, event, [group])
     if groups.items is None:
         raise UneditableSettings(f"their {event} is not a list")
-    return insert_json_item(text, groups, group)
+    return append_json_item(text, groups, group)
 
 
 def _find_signoff_hooks(agent: ExternalAgent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonNode, JsonNode]]:

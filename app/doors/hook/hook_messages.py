@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.transcripts import ResponseIdentity, find_running_kimi_response, wait_for_call_in_copilot_log
+from app.doors.hook.transcripts import ResponseAndPromptIds, find_running_kimi_response, wait_for_call_in_copilot_log
 from app.text.quantities import join_with_and
 
 BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
@@ -82,7 +82,7 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
     if not isinstance(arguments, dict):
         raise ValueError("Its tool_input is not an object.")
     path, called = str(data.get("transcript_path") or ""), _short_text(data, "tool_use_id")
-    response = ResponseIdentity(_short_text(data, "response_id"))
+    response = ResponseAndPromptIds(_short_text(data, "response_id"))
     if event in AFTER_TURN_EVENTS:
         response = find_agent(agent).response(path, called)
     elif event in BEFORE_TOOL_EVENTS and not response.id:
@@ -178,7 +178,7 @@ def deny_call_beside_reported_decision(proposals: Sequence[str]) -> HookCallAnsw
     return HookCallAnswer("deny", words)
 
 
-def too_many_unread_lines_answer(why: str) -> HookCallAnswer:
+def user_reading_budget_refusal(why: str) -> HookCallAnswer:
     """Return the answer to an edit that exceeds the user's reading budget."""
     words = (
         f"Refused, and nothing of this call was staged or written. {why} Don't make the change in another way: end "

@@ -61,7 +61,7 @@ def reads_of_call(workspace: Workspace, call: HookCall) -> list[CapturedReadOrPr
     return [_unseen_read(f"it has called {call.tool}, and what that shows is not seen.")]
 
 
-def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[CapturedReadOrPrompt]:
+def find_attached_file_reads(call: HookCall, paths: Iterable[str]) -> list[CapturedReadOrPrompt]:
     """Return a read note for each of these files that Claude Code has attached to the conversation."""
     if call.agent != "claude":
         return []

@@ -26,7 +26,7 @@ _SAME_TIME_SECONDS = 0.01
 """Maximum difference in seconds between two clock readings of one event; two responses are further apart."""
 
 
-class ResponseIdentity(NamedTuple):
+class ResponseAndPromptIds(NamedTuple):
     """The ids of a model response and of the user's prompt, and the model; empty where the transcript has none."""
 
     id: str = ""
@@ -34,7 +34,7 @@ class ResponseIdentity(NamedTuple):
     prompt: str = ""
 
 
-def find_claude_response(transcript_path: str, call_id: str) -> ResponseIdentity:
+def find_claude_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the ids of the model response that contains a call, from a transcript of Claude Code."""
     for line in reversed(_read_marked_lines(transcript_path, call_id)):
         message = line.get("message")
@@ -43,8 +43,8 @@ def find_claude_response(transcript_path: str, call_id: str) -> ResponseIdentity
             if isinstance(blocks, list) and any(
                 isinstance(block, dict) and block.get("id") == call_id for block in blocks
             ):
-                return ResponseIdentity(_text_field(message, "id"), _text_field(message, "model"))
-    return ResponseIdentity()
+                return ResponseAndPromptIds(_text_field(message, "id"), _text_field(message, "model"))
+    return ResponseAndPromptIds()
 
 
 def find_claude_attachments(transcript_path: str, files: Collection[str]) -> set[str]:
@@ -63,7 +63,7 @@ def find_claude_attachments(transcript_path: str, files: Collection[str]) -> set
     return {file for file in files if any(file.rpartition("/")[2] in text for text in attached)}
 
 
-def find_codex_response(transcript_path: str, call_id: str) -> ResponseIdentity:
+def find_codex_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the id of the response that contains a call, from a transcript of Codex: the id of its first call.
 
     Results are written after all calls of a response.
@@ -79,13 +79,13 @@ def find_codex_response(transcript_path: str, call_id: str) -> ResponseIdentity:
         elif kind.endswith("_call"):
             first = first or item["call_id"]
             if item["call_id"] == call_id:
-                return ResponseIdentity(first)
-    return ResponseIdentity()
+                return ResponseAndPromptIds(first)
+    return ResponseAndPromptIds()
 
 
-def find_last_gemini_response(transcript_path: str, call_id: str) -> ResponseIdentity:
+def find_last_gemini_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the ids of the last response and of the user's last prompt, from a transcript of Gemini CLI."""
-    found = ResponseIdentity()
+    found = ResponseAndPromptIds()
     for line in _read_marked_lines(transcript_path, '"type"'):
         if line.get("type") == "gemini":
             found = found._replace(id=_text_field(line, "id"), model=_text_field(line, "model"))
@@ -94,18 +94,18 @@ def find_last_gemini_response(transcript_path: str, call_id: str) -> ResponseIde
     return found
 
 
-def find_last_qwen_response(transcript_path: str, call_id: str) -> ResponseIdentity:
+def find_last_qwen_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the id of the last response, from a transcript of Qwen Code, which sends prompt ids in the payload."""
-    found = ResponseIdentity()
+    found = ResponseAndPromptIds()
     for line in _read_marked_lines(transcript_path, '"type"'):
         if line.get("type") == "assistant":
-            found = ResponseIdentity(_text_field(line, "uuid"), _text_field(line, "model"))
+            found = ResponseAndPromptIds(_text_field(line, "uuid"), _text_field(line, "model"))
     return found
 
 
-def find_last_droid_response(transcript_path: str, call_id: str) -> ResponseIdentity:
+def find_last_droid_response(transcript_path: str, call_id: str) -> ResponseAndPromptIds:
     """Return the ids of the last response and of the user's last prompt, from a transcript of Droid."""
-    found = ResponseIdentity()
+    found = ResponseAndPromptIds()
     for line in _read_marked_lines(transcript_path, '"message"'):
         message = line.get("message")
         if line.get("type") != "message" or not isinstance(message, dict):
@@ -121,7 +121,7 @@ def find_last_droid_response(transcript_path: str, call_id: str) -> ResponseIden
     return found
 
 
-def wait_for_call_in_copilot_log(session: str, called_at: str) -> ResponseIdentity:
+def wait_for_call_in_copilot_log(session: str, called_at: str) -> ResponseAndPromptIds:
     """Wait for a call in Copilot's session log, and return the ids of its response and of the user's prompt.
 
     The payload contains neither id. Its time is that of the event `hook.start` in the log, and all calls of a
@@ -139,10 +139,10 @@ def wait_for_call_in_copilot_log(session: str, called_at: str) -> ResponseIdenti
     folder = _agent_folder("COPILOT_HOME", ".copilot") / "session-state" / session
     since = _parse_time(called_at)
     if "/" in session or not since or not folder.is_dir():
-        return ResponseIdentity(called_at)
+        return ResponseAndPromptIds(called_at)
     until, tail = time.monotonic() + _MAX_LOG_DELAY_SECONDS, _TAIL_BYTES
     while time.monotonic() < until:
-        found: ResponseIdentity | None = None
+        found: ResponseAndPromptIds | None = None
         for line in _read_marked_lines(
             str(folder / "events.jsonl"), '"assistant.message"', '"hook.start"', tail=tail
         ):
@@ -151,7 +151,7 @@ def wait_for_call_in_copilot_log(session: str, called_at: str) -> ResponseIdenti
                 continue
             if line.get("type") == "assistant.message" and not line.get("agentId"):
                 # Skip responses of subagents: their calls belong to the prompt of the agent that started them.
-                found = ResponseIdentity(
+                found = ResponseAndPromptIds(
                     called_at, _text_field(data, "model"), _text_field(data, "originatingMessageId")
                 )
             elif (
@@ -159,7 +159,7 @@ def wait_for_call_in_copilot_log(session: str, called_at: str) -> ResponseIdenti
                 and _parse_time(_text_field(line, "timestamp")) > since - _SAME_TIME_SECONDS
             ):
                 if found or tail == _MAX_TAIL_BYTES:
-                    return found or ResponseIdentity(called_at)
+                    return found or ResponseAndPromptIds(called_at)
                 break
         # Before the hook is called, a large edit has been written to the log three times.
         tail = min(2 * tail, _MAX_TAIL_BYTES)
@@ -169,20 +169,20 @@ def wait_for_call_in_copilot_log(session: str, called_at: str) -> ResponseIdenti
     )
 
 
-def find_running_kimi_response(session: str) -> ResponseIdentity:
+def find_running_kimi_response(session: str) -> ResponseAndPromptIds:
     """Return the id and the model of the unfinished response, from the logs of a Kimi Code session's agents.
 
     The payload contains neither the file nor the response, and a call is written to the log only after its hook. Each
     request to the model is a step. Its begin is written before the request, and its end after all its calls.
     """
-    newest, found = 0.0, ResponseIdentity()
+    newest, found = 0.0, ResponseAndPromptIds()
     if "/" in session:
         return found
     for path in (_agent_folder("KIMI_CODE_HOME", ".kimi-code") / "sessions").glob("*"):
         for log in (path / session / "agents").glob("*/wire.jsonl"):
             begun, step, model = _last_kimi_step(str(log))
             if step and begun > newest:
-                newest, found = begun, ResponseIdentity(step, model)
+                newest, found = begun, ResponseAndPromptIds(step, model)
     return found
 
 

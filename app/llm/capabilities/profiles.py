@@ -129,7 +129,7 @@ def read_learned_fields(
     return [learned for learned in _read_stored_fields(cache, base_url, model) if learned.is_valid(now)]
 
 
-def store_learned_fields(cache: CorrectionStore, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
+def replace_learned_fields(cache: CorrectionStore, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
     """Store the learned fields of the endpoint; they replace those stored before."""
     cache[profile_cache_key(endpoint.base_url, endpoint.model)] = {
         **fields,
@@ -137,7 +137,7 @@ def store_learned_fields(cache: CorrectionStore, endpoint: Endpoint, fields: Map
     }
 
 
-class LearnedProfile:
+class ProfileLearner:
     """The profile of an endpoint, updated from its answers.
 
     Args:
@@ -325,4 +325,4 @@ def replace_learned_by_diagnosis(
     default_wire = find_default_profile(endpoint.base_url, endpoint.model).wire
     known = find_default_profile(endpoint.base_url, endpoint.model, wire).model_copy(update={"wire": default_wire})
     changed = {field: value for field, value in profile if value != getattr(known, field)}
-    store_learned_fields(cache, endpoint, changed)
+    replace_learned_fields(cache, endpoint, changed)

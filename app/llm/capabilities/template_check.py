@@ -57,7 +57,7 @@ RequestSender = Callable[[str, Mapping[str, Any] | None], Awaitable[tuple[int, s
 without one. Returns status and text of the answer; raises AttemptFailed if there is none, or it is too large."""
 
 
-class ChatTemplateCheckResult(Struct, frozen=True):
+class MessagePlacementResult(Struct, frozen=True):
     """The placement of system messages that the server's chat template keeps, if any, and the profile changes."""
 
     server: str
@@ -79,7 +79,7 @@ _RenderResult = str | _RenderRefusal | None
 
 async def find_placement_kept_by_chat_template(
     endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, send: RequestSender
-) -> ChatTemplateCheckResult | None:
+) -> MessagePlacementResult | None:
     """Find the message placement that the chat template keeps; None if the server can't render.
 
     Raises AttemptFailed.
@@ -103,16 +103,16 @@ class _PlacementSearch:
 
     async def find_placement(
         self, server: str, render: "_Renderer", given: EndpointProfile
-    ) -> ChatTemplateCheckResult:
+    ) -> MessagePlacementResult:
         """Return the finding for the best placement that works; they are tried from the best to the worst."""
         placement: Placement | None = "inline"
         while placement is not None:
             corrected = await self._correct_until_kept(render, given.model_copy(update={"mid_system": placement}))
             if corrected is not None:
                 changes = {name: value for name, value in corrected if value != getattr(given, name)}
-                return ChatTemplateCheckResult(server, placement, {**changes, "mid_system": placement})
+                return MessagePlacementResult(server, placement, {**changes, "mid_system": placement})
             placement = NEXT_PLACEMENT.get(placement)
-        return ChatTemplateCheckResult(server, None, {})
+        return MessagePlacementResult(server, None, {})
 
     async def _correct_until_kept(self, render: "_Renderer", profile: EndpointProfile) -> EndpointProfile | None:
         """Return the profile with the corrections that the template needs; None if it does not keep every mark."""

@@ -214,7 +214,7 @@ def _make_received_call(call: _PartialCall) -> ReceivedToolCall:
 Delta = TextDelta | ReasoningDelta | CallProgress
 
 
-class DeltaMerger:
+class DeltaCoalescer:
     """Merges the deltas of a stream: joins neighbouring texts, and keeps only the latest progress of each call."""
 
     def __init__(self) -> None:
@@ -298,7 +298,7 @@ class ResponseAssembly:
         """Return whether neither text nor reasoning nor a call was received."""
         return not (self._text or self._reasoning or self._calls)
 
-    def feed(self, chunk: Mapping[str, Any], deltas: DeltaMerger) -> None:
+    def feed(self, chunk: Mapping[str, Any], deltas: DeltaCoalescer) -> None:
         """Add the contents of one chunk to `deltas`; unknown fields are ignored. Raises ResponseTooLarge."""
         if isinstance(name := chunk.get("model"), str) and name:
             self.model = name
@@ -313,7 +313,7 @@ class ResponseAssembly:
         """Return text that was held back as a possible start of a tag; call it after the last chunk."""
         text, reasoning = self._think_splitter.feed(self._text_joiner.finish())
         late_text, late_reasoning = self._think_splitter.finish()
-        deltas = DeltaMerger()
+        deltas = DeltaCoalescer()
         self._emit_reasoning(reasoning + late_reasoning + self._reasoning_joiner.finish(), deltas)
         self._emit_text(text + late_text, deltas)
         if self._call_hider and (held := self._call_hider.finish()):
@@ -338,7 +338,7 @@ class ResponseAssembly:
         """Return the calls received so far."""
         return self._calls.calls()
 
-    def _feed_choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaMerger) -> None:
+    def _feed_choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaCoalescer) -> None:
         delta, message = choice.get("delta"), choice.get("message")
         if isinstance(delta, dict) and delta:
             self._feed_delta(delta, deltas)
@@ -369,7 +369,7 @@ class ResponseAssembly:
             rest["tool_calls"] = message.get("tool_calls")
         return rest
 
-    def _feed_delta(self, delta: Mapping[str, Any], deltas: DeltaMerger) -> None:
+    def _feed_delta(self, delta: Mapping[str, Any], deltas: DeltaCoalescer) -> None:
         # If a server sends both fields, they have the same content.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         self._feed_reasoning(thought, deltas)
@@ -390,7 +390,7 @@ class ResponseAssembly:
             self._size += len(json.dumps(extra))
             self._extras.setdefault("extra_content", {}).update(extra)
 
-    def _feed_content(self, content: Any, deltas: DeltaMerger) -> None:
+    def _feed_content(self, content: Any, deltas: DeltaCoalescer) -> None:
         match content:
             case str():
                 self._size += len(content)
@@ -401,7 +401,7 @@ class ResponseAssembly:
                 for part in content:
                     self._feed_part(part, deltas)
 
-    def _feed_part(self, part: Any, deltas: DeltaMerger) -> None:
+    def _feed_part(self, part: Any, deltas: DeltaCoalescer) -> None:
         """Add one element of a content list; Mistral's thinking is a list inside a list."""
         if isinstance(part, str):
             self._feed_content(part, deltas)
@@ -413,24 +413,24 @@ class ResponseAssembly:
             elif isinstance(text := part.get("text") or part.get("refusal"), str):
                 self._feed_content(text, deltas)
 
-    def _feed_reasoning(self, text: Any, deltas: DeltaMerger) -> None:
+    def _feed_reasoning(self, text: Any, deltas: DeltaCoalescer) -> None:
         if isinstance(text, str):
             self._size += len(text)
             self._emit_reasoning(self._reasoning_joiner.feed(text), deltas)
 
-    def _emit_text(self, text: str, deltas: DeltaMerger) -> None:
+    def _emit_text(self, text: str, deltas: DeltaCoalescer) -> None:
         if self._call_hider:
             text = self._call_hider.feed(text)
         if text:
             self._text.append(text)
             deltas.add_piece(TextDelta, text)
 
-    def _emit_reasoning(self, text: str, deltas: DeltaMerger) -> None:
+    def _emit_reasoning(self, text: str, deltas: DeltaCoalescer) -> None:
         if text:
             self._reasoning.append(text)
             deltas.add_piece(ReasoningDelta, text)
 
-    def _feed_call(self, delta: Mapping[str, Any], deltas: DeltaMerger) -> None:
+    def _feed_call(self, delta: Mapping[str, Any], deltas: DeltaCoalescer) -> None:
         if (progress := self._calls.feed(delta)) is not None:
             deltas.add_call(progress)
 

@@ -162,7 +162,7 @@ class ProfileCorrected(Struct, frozen=True):
     notice: str
 
 
-class ChatTemplateChecked(Struct, frozen=True):
+class MessagePlacementChecked(Struct, frozen=True):
     """Outcome of a test of the server's chat template: the placement in which it keeps all messages, if known."""
 
     server: str
@@ -192,6 +192,6 @@ StreamUpdate = (
     | RetryScheduled
     | AttemptDiscarded
     | ProfileCorrected
-    | ChatTemplateChecked
+    | MessagePlacementChecked
     | ResponseCompleted
 )

@@ -15,15 +15,20 @@ from app.proposals.files.file_changes import (
     file_operation,
     next_hunk_number,
     recompute_hunks_keeping_decided,
-    replace_base_and_result,
+    replace_versions_keeping_hunks,
 )
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.journal.journal import fold_case_and_unicode_form
-from app.proposals.locate.edit_script import encode_new_content
+from app.proposals.locate.edit_script import encode_preserving_unchanged_lines
 from app.proposals.risk.risk_reasons import add_risk_reasons_and_reading_order
-from app.proposals.stack.rebase import RebaseConflict, find_rebase_conflicts, merge_mode, removed_paths
+from app.proposals.stack.rebase import (
+    RebaseConflict,
+    find_rebase_conflicts,
+    merge_mode_preferring_theirs,
+    removed_paths,
+)
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import BOM, Document, decode_surrogateescape, split_text
+from app.proposals.text.document import BOM, Document, decode_surrogateescape, split_lines_without_endings
 from app.proposals.text.file_warnings import format_size
 from app.proposals.text.line_edits import merge_lines
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
@@ -52,7 +57,7 @@ def replace_result_by_user_text(contents: ContentStore, proposal: Proposal, path
     """
     change, before = find_editable_result(proposal, path)
     try:
-        data = encode_new_content(Document(contents.get(before)), text)
+        data = encode_preserving_unchanged_lines(Document(contents.get(before)), text)
     except EditRefused as error:
         raise InvalidUserEdit(f"{path} was not changed: {error.fact}") from error
     result = contents.add(data, before.mode)
@@ -60,7 +65,7 @@ def replace_result_by_user_text(contents: ContentStore, proposal: Proposal, path
         return proposal
     if is_same_version(result, change.base) and not change.old_path:
         raise InvalidUserEdit(f"That leaves {path} as it is on disk; deny the change instead.")
-    edited = replace_base_and_result(change, change.base, result, change.old_path, edited=True)
+    edited = replace_versions_keeping_hunks(change, change.base, result, change.old_path, edited=True)
     return _replace_change(contents, proposal, change, edited)
 
 
@@ -82,7 +87,7 @@ _MAX_QUOTED_LINES = 12
 _QUOTED_CONTEXT_LINES = 2
 
 
-class ConflictSide(StrEnum):
+class ConflictChoice(StrEnum):
     """The side that the user chooses for a conflict region or a whole file."""
 
     DISK = "disk"
@@ -100,10 +105,10 @@ class ConflictRegion(Struct, frozen=True):
     disk: tuple[str, ...]
     proposed: tuple[str, ...]
 
-    def lines(self, side: ConflictSide) -> tuple[str, ...]:
+    def lines(self, side: ConflictChoice) -> tuple[str, ...]:
         """Return the lines of a side."""
-        return (self.disk if side is not ConflictSide.PROPOSED else ()) + (
-            self.proposed if side is not ConflictSide.DISK else ()
+        return (self.disk if side is not ConflictChoice.PROPOSED else ()) + (
+            self.proposed if side is not ConflictChoice.DISK else ()
         )
 
 
@@ -147,7 +152,7 @@ class FileConflict(Struct, frozen=True):
         """Return the conflict regions, in order."""
         return tuple(part for part in self.parts if isinstance(part, ConflictRegion))
 
-    def text_with_choices(self, choices: Sequence[ConflictSide | None] = ()) -> str:
+    def text_with_choices(self, choices: Sequence[ConflictChoice | None] = ()) -> str:
         """Return the text with a choice for each region; a region without one stays between markers."""
         markers = self._markers()
         lines: list[str] = []
@@ -267,7 +272,11 @@ def load_file_conflict(
 
 
 def resolve_conflict(
-    overlay: Overlay, proposal: Proposal, path: str, resolution: str | ConflictSide, seen_version: FileVersion | None
+    overlay: Overlay,
+    proposal: Proposal,
+    path: str,
+    resolution: str | ConflictChoice,
+    seen_version: FileVersion | None,
 ) -> Proposal:
     """Return the proposal with the user's resolution for one file, based on what is on disk now.
 
@@ -285,14 +294,14 @@ def resolve_conflict(
     change, current = sides.change, sides.current
     if not is_same_version(current, seen_version):
         raise ChangedSinceShown(f"{path} has changed again since you began; nothing was saved.")
-    if resolution is ConflictSide.BOTH:
+    if resolution is ConflictChoice.BOTH:
         raise InvalidUserEdit(f"{path} is taken as a whole: from the disk or from the proposal.")
-    if isinstance(resolution, ConflictSide):
-        result = sides.proposed if resolution is ConflictSide.PROPOSED else current
+    if isinstance(resolution, ConflictChoice):
+        result = sides.proposed if resolution is ConflictChoice.PROPOSED else current
         versions = sides.base, current, sides.proposed
-        if resolution is ConflictSide.PROPOSED and all(each is not None and not each.is_link for each in versions):
+        if resolution is ConflictChoice.PROPOSED and all(each is not None and not each.is_link for each in versions):
             assert sides.base and current and result
-            result = result.model_copy(update={"mode": merge_mode(sides.base, current, result)})
+            result = result.model_copy(update={"mode": merge_mode_preferring_theirs(sides.base, current, result)})
     else:
         result = _resolved_version(overlay, sides, resolution)
     is_unchanged = is_same_version(result, current) and not sides.moves
@@ -301,7 +310,7 @@ def resolve_conflict(
         raise InvalidUserEdit(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
     overlay.store_disk_content(sides.source)
     old_path = change.old_path if sides.moves else ""
-    resolved = replace_base_and_result(
+    resolved = replace_versions_keeping_hunks(
         change,
         current,
         result,
@@ -340,7 +349,7 @@ def _quote_file(overlay: Overlay, proposal: Proposal, path: str, rebase_conflict
     data = overlay.content(sides.source) or b""
     if sides.current is None or any(secret_reason(name, data) for name in {path, sides.source}):
         return
-    lines = split_text(conflict.disk_text)
+    lines = split_lines_without_endings(conflict.disk_text)
     regions = conflict.regions if lines else ()
     for region in regions[:_MAX_QUOTED_REGIONS]:
         first = max(region.line - 1 - _QUOTED_CONTEXT_LINES, 0)
@@ -427,7 +436,7 @@ def _text_lines(version: FileVersion | None, document: Document) -> tuple[str, .
 
 def _screen_lines(text: str) -> tuple[str, ...]:
     """Return the lines of a text from the screen, without a byte order mark."""
-    return tuple(split_text(text.removeprefix(BOM)))
+    return tuple(split_lines_without_endings(text.removeprefix(BOM)))
 
 
 def _describe_kind(version: FileVersion | None, document: Document) -> str:
@@ -478,11 +487,11 @@ def _resolved_version(overlay: Overlay, sides: _MergeVersions, text: str) -> Fil
         style = Document(overlay.content(sides.source) or b"")
         if base is not None and sides.proposed is not None:
             style = _with_proposed_style(Document(contents.get(base)), style, proposed)
-            mode = merge_mode(base, current, sides.proposed)
+            mode = merge_mode_preferring_theirs(base, current, sides.proposed)
         else:
             mode = current.mode | (sides.proposed.mode & 0o111 if sides.proposed else 0)
     try:
-        return contents.add(encode_new_content(style, text), mode)
+        return contents.add(encode_preserving_unchanged_lines(style, text), mode)
     except EditRefused as error:
         raise InvalidUserEdit(f"{sides.change.path} was not changed: {error.fact}") from error
 

@@ -9,12 +9,12 @@ from app.proposals.files.file_changes import (
     decide_hunks,
     next_hunk_number,
     recompute_hunks_keeping_decided,
-    replace_base_and_result,
+    replace_versions_keeping_hunks,
 )
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.journal import PathTransition
-from app.proposals.stack.rebase import merge_bytes, merge_mode
+from app.proposals.stack.rebase import merge_bytes, merge_mode_preferring_theirs
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import (
@@ -28,7 +28,7 @@ from app.proposals.text.hunks import (
 from app.proposals.values.decision_facts import FileDiffStat, HunkOutcome
 from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ReopenableHunkDenial
 from app.proposals.values.pending_paths import abbreviate_proposal_ids, has_undecided_part
-from app.proposals.values.proposal_errors import DependsOnPendingProposal, UnknownHunk
+from app.proposals.values.proposal_errors import DependsOnPendingProposal, NoSuchPendingHunk
 from app.sandbox.captured_changes import PathChange
 from app.text.quantities import join_first
 from app.workspace.secrets import secret_reason
@@ -82,7 +82,7 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
         wanted: Hunk ids or numbers, or paths of files; None for everything that is pending.
 
     Raises:
-        UnknownHunk: a name is unknown or decided already, or none is given.
+        NoSuchPendingHunk: a name is unknown or decided already, or none is given.
     """
     pending = {hunk.id: hunk for hunk in proposal.pending_hunks}
     whole_files = {
@@ -106,9 +106,9 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
                 paths |= {name} & whole_files
             else:
                 number = next((hunk.number for hunk in proposal.hunks if hunk.id == name), name)
-                raise UnknownHunk(f"{proposal.id} has no hunk {number} that waits; {choices}.")
+                raise NoSuchPendingHunk(f"{proposal.id} has no hunk {number} that waits; {choices}.")
         if not hunks and not paths:
-            raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {choices}.")
+            raise NoSuchPendingHunk(f"No hunk of {proposal.id} was chosen; {choices}.")
     is_whole = len(hunks) == len(proposal.hunks) and all(has_undecided_part(change) for change in proposal.files)
     is_rest = len(hunks) == len(pending) and paths == whole_files
     return DecisionScope(frozenset(hunks), frozenset(paths), is_whole and is_rest)
@@ -169,7 +169,7 @@ def plan_approval(
             if is_same_version(start, change.base) and is_same_version(result, change.result):
                 return approved
             return recompute_hunks_keeping_decided(contents, approved, next_number=number, state=HunkState.APPLIED)
-        remaining = replace_base_and_result(change, chosen, change.result, "", rebased=False)
+        remaining = replace_versions_keeping_hunks(change, chosen, change.result, "", rebased=False)
         return decide_hunks(contents, remaining, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return decide_each_file(proposal, choice, approve_file)
@@ -192,7 +192,9 @@ def plan_denial(
             kept = {hunk.id for hunk in change.pending_hunks} - choice.hunks
             result = apply_hunks(contents, change, kept)
             denied_hunks = (*change.denied, _make_denied_hunks(proposal, change, result, choice))
-            remaining = replace_base_and_result(change, change.base, result, change.old_path, denied=denied_hunks)
+            remaining = replace_versions_keeping_hunks(
+                change, change.base, result, change.old_path, denied=denied_hunks
+            )
             return decide_hunks(contents, remaining, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             start = versions_before_proposal.get(change.path, change.base)
@@ -294,7 +296,7 @@ def _versions_on_disk(
     if merge.conflicts or _changes_with_context(base, wanted) != _changes_with_context(disk.data, merged):
         raise refusal
     contents.add(disk.data, disk.version.mode)
-    return disk.version, contents.add(merged, merge_mode(change.base, disk.version, written))
+    return disk.version, contents.add(merged, merge_mode_preferring_theirs(change.base, disk.version, written))
 
 
 def _changes_with_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines]]:

@@ -16,7 +16,7 @@ from app.proposals.files.file_changes import (
     make_file_diff_stat,
     next_hunk_number,
     recompute_hunks_keeping_decided,
-    replace_base_and_result,
+    replace_versions_keeping_hunks,
 )
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.files.overlay import ContentStore, is_same_version
@@ -98,7 +98,7 @@ def reopen_approved_part(
         base = base and make_file_version(contents.get(base), base.mode)
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
         hunks = _reopen_hunks(change.hunks, lambda hunk: hunk.state is HunkState.APPLIED)
-        return replace_base_and_result(change, base, result, old_path, state=HunkState.PENDING, hunks=hunks)
+        return replace_versions_keeping_hunks(change, base, result, old_path, state=HunkState.PENDING, hunks=hunks)
 
     return _reopen_files(contents, proposal, reopen)
 
@@ -179,7 +179,7 @@ def reopen_last_denied_hunks(contents: ContentStore, proposal: Proposal) -> Prop
         }
         if result is change.result:
             return change.model_copy(update=update)
-        return replace_base_and_result(change, change.base, result, change.old_path, **update)
+        return replace_versions_keeping_hunks(change, change.base, result, change.old_path, **update)
 
     return _reopen_files(contents, proposal, reopen)
 
@@ -238,13 +238,13 @@ def plan_approval_of_edits_on_disk(
             decided = change.model_copy(update=update | approved)
             return recompute_hunks_keeping_decided(contents, decided, next_number=number, state=HunkState.APPLIED)
         # From now on, the rest is compared with a base that includes the kept part.
-        changed = replace_base_and_result(change, kept, change.result, "", **update)
+        changed = replace_versions_keeping_hunks(change, kept, change.result, "", **update)
         return decide_hunks(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return decide_each_file(proposal, choice, keep_file)
 
 
-def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> PlannedDecision:
+def plan_on_disk_denial(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> PlannedDecision:
     """Return the writes that revert the chosen part on disk, and the proposal afterwards."""
 
     def revert_file(change: FileChange, outcome: PlannedDecision, number: int) -> FileChange:
@@ -261,7 +261,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
             "decisions": (*change.decisions, _new_decision(proposal, change, choice, change.base)),
         }
         if not covers:
-            changed = replace_base_and_result(change, change.base, result, change.old_path, **update)
+            changed = replace_versions_keeping_hunks(change, change.base, result, change.old_path, **update)
             return decide_hunks(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             approved = {"base": _base_before_decisions(change), "result": result, "state": HunkState.APPLIED}
@@ -289,7 +289,7 @@ def reopen_decision(contents: ContentStore, proposal: Proposal, decision_number:
             return None
         hunks = _reopen_hunks(change.hunks, lambda hunk: hunk.id in undone.hunks)
         update = {"state": HunkState.PENDING, "decisions": change.decisions[:-1], "hunks": hunks}
-        return replace_base_and_result(change, undone.base, undone.result, undone.old_path, **update)
+        return replace_versions_keeping_hunks(change, undone.base, undone.result, undone.old_path, **update)
 
     return _reopen_files(contents, proposal, reopen)
 

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.stack.proposal_staging import are_pending_changes_within
-from app.proposals.stack.rebase import merge_mode
+from app.proposals.stack.rebase import merge_mode_preferring_theirs
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
-from app.proposals.values.decision_facts import ExcludedHunks
+from app.proposals.values.decision_facts import HunksNotProposed
 from app.proposals.values.models import FileVersion, Proposal
 from app.proposals.values.pending_paths import has_undecided_part
 from app.proposals.values.proposal_errors import MissingContent
@@ -182,7 +182,7 @@ class ChangesAndExcludedHunks(Struct, frozen=True):
 
     changes: tuple[PathChange, ...]
     """From the signed content to the present one."""
-    left_out: tuple[ExcludedHunks, ...] = ()
+    left_out: tuple[HunksNotProposed, ...] = ()
 
 
 def exclude_approved_or_pending_hunks(
@@ -212,7 +212,7 @@ def exclude_approved_or_pending_hunks(
     return ChangesAndExcludedHunks(not_pending.changes, (*unsigned.left_out, *not_pending.left_out))
 
 
-def explain_nothing_to_stage(excluded_hunks: Iterable[ExcludedHunks]) -> str:
+def explain_nothing_to_stage(excluded_hunks: Iterable[HunksNotProposed]) -> str:
     """Return a sentence that says why there is nothing to stage: every hunk is excluded."""
     excluded = list(excluded_hunks)
     lead = "all " if len(excluded) == 1 and excluded[0].hunks > 1 else ""
@@ -268,11 +268,11 @@ def _exclude_steps(
             remaining.append(PathChange(change.path, before, change.after))
     by_number = sorted(signer_ids, key=lambda name: int(name[1:]))
     return ChangesAndExcludedHunks(
-        tuple(remaining), (ExcludedHunks(hunks=count, why=why, proposals=tuple(by_number)),) if count else ()
+        tuple(remaining), (HunksNotProposed(hunks=count, why=why, proposals=tuple(by_number)),) if count else ()
     )
 
 
-def _hunks_in_workspace(changes: Sequence[PathChange], overlay: Overlay) -> list[ExcludedHunks]:
+def _hunks_in_workspace(changes: Sequence[PathChange], overlay: Overlay) -> list[HunksNotProposed]:
     """Return the hunks that are already on disk, and those that are in pending proposals."""
     disk = pending = 0
     proposal_ids: dict[str, None] = {}
@@ -283,9 +283,9 @@ def _hunks_in_workspace(changes: Sequence[PathChange], overlay: Overlay) -> list
             pending_here = _count_hunks_present(change, _overlay_file(overlay, change.path)) - on_disk
             pending += max(pending_here, 0)
             proposal_ids |= dict.fromkeys(ids if pending_here > 0 else ())
-    excluded = [ExcludedHunks(hunks=disk, why="there")] if disk else []
+    excluded = [HunksNotProposed(hunks=disk, why="there")] if disk else []
     return excluded + (
-        [ExcludedHunks(hunks=pending, why="waiting", proposals=tuple(proposal_ids))] if pending else []
+        [HunksNotProposed(hunks=pending, why="waiting", proposals=tuple(proposal_ids))] if pending else []
     )
 
 
@@ -338,7 +338,7 @@ def _reapply_step(
     if _same_bytes(base, present) and base.is_link == present.is_link:
         if result is None or result.is_link or present.is_link:
             return result
-        return FileOrLink(result.data, merge_mode(base, present, result))
+        return FileOrLink(result.data, merge_mode_preferring_theirs(base, present, result))
     if not _is_text(base, present, *([result] if result else [])):
         return present
     lines = _rebase_approved_lines(
@@ -346,7 +346,7 @@ def _reapply_step(
     )
     if result is None:
         return present if lines else None
-    return FileOrLink(b"".join(lines), merge_mode(base, present, result))
+    return FileOrLink(b"".join(lines), merge_mode_preferring_theirs(base, present, result))
 
 
 def _drop_reverted_lines(

@@ -1,6 +1,6 @@
 """Undo and redo decisions: file writes are reverted or repeated, denied hunks become pending again.
 
-The caller holds `LockedProposals.lock_for_writing`.
+The caller holds `LockedProposalAccess.lock_for_writing`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +20,8 @@ from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import PathTransition, effective_records, records_reverted_by_last_undo
-from app.proposals.stack.locked_proposals import LockedProposals
-from app.proposals.stack.rebase import merge_bytes, merge_mode
+from app.proposals.stack.locked_proposals import LockedProposalAccess
+from app.proposals.stack.rebase import merge_bytes, merge_mode_preferring_theirs
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import DecisionContext, FileDiffStat
@@ -109,7 +109,7 @@ class _UndoRedoSimulation(Struct):
             )
         if present.is_link != expected.is_link or (present.is_link and present.sha256 != expected.sha256):
             raise UndoConflict(f"{step.source} is another link than it was, or none; put it back first")
-        mode = merge_mode(expected, present, target)
+        mode = merge_mode_preferring_theirs(expected, present, target)
         if present.sha256 == expected.sha256:
             return target.model_copy(update={"mode": mode})
         if expected.sha256 == target.sha256 or present.sha256 == target.sha256:
@@ -161,7 +161,9 @@ def _version(sha256: str | None, mode: int | None) -> FileVersion | None:
     return None if sha256 is None else FileVersion(sha256=sha256, size=0, mode=0o644 if mode is None else mode)
 
 
-def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: DecisionContext) -> DecisionResult:
+def undo_decision(
+    proposals: LockedProposalAccess, proposal_id: str, circumstances: DecisionContext
+) -> DecisionResult:
     """Undo the last decision on a proposal: its writes, or the denial of it or of its hunks.
 
     Raises:
@@ -194,7 +196,9 @@ def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: D
     return _finish(proposals, proposal, after, transitions, backwards=True)
 
 
-def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
+def redo_decision(
+    proposals: LockedProposalAccess, proposal: Proposal, circumstances: DecisionContext
+) -> DecisionResult:
     """Write an undone proposal again.
 
     Raises:
@@ -211,7 +215,9 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
     return _finish(proposals, proposal, after, transitions, backwards=False)
 
 
-def _reopen_denied(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
+def _reopen_denied(
+    proposals: LockedProposalAccess, proposal: Proposal, circumstances: DecisionContext
+) -> DecisionResult:
     """Make a denied proposal pending again, re-based onto the present files; stale if it does not fit any more."""
     _check_successor(proposals, proposal)
     reopened = reopen_denied_proposal(proposal).with_decision("reopened", circumstances=circumstances)
@@ -221,14 +227,16 @@ def _reopen_denied(proposals: LockedProposals, proposal: Proposal, circumstances
     return DecisionResult(proposals.get(proposal.id), pending_files, (), changed, denial=True)
 
 
-def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
+def _check_successor(proposals: LockedProposalAccess, proposal: Proposal) -> None:
     """Raise NothingToUndo if the proposal that supersedes it is still pending."""
     successor = proposals.store.proposal(proposal.superseded_by) if proposal.superseded_by else None
     if successor is not None and successor.state.is_pending:
         raise NothingToUndo(f"{successor.id} replaces {proposal.id} and is still pending; decide on that first.")
 
 
-def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
+def _reopen_part(
+    proposals: LockedProposalAccess, proposal: Proposal, circumstances: DecisionContext
+) -> DecisionResult:
     """Make the hunks that were denied last pending again."""
     reopened = reopen_last_denied_hunks(proposals.contents, proposal)
     hunk_ids = _newly_pending_hunks(proposal, reopened)
@@ -240,7 +248,9 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
     return DecisionResult(proposals.get(proposal.id), (), reopened_outcomes, changed, denial=True)
 
 
-def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
+def _reopen_on_disk(
+    proposals: LockedProposalAccess, proposal: Proposal, circumstances: DecisionContext
+) -> DecisionResult:
     """Make the last decision on a change already on disk pending again; reverted files come back."""
     _check_successor(proposals, proposal)
     decision = reopening.latest_decision_number(proposal)
@@ -285,7 +295,7 @@ def _is_record_of(record: JournalRecord, decision: int) -> bool:
 
 
 def _simulate(
-    proposals: LockedProposals, proposal: Proposal, steps: Iterator[_UndoRedoStep], verb: str
+    proposals: LockedProposalAccess, proposal: Proposal, steps: Iterator[_UndoRedoStep], verb: str
 ) -> tuple[_UndoRedoSimulation, list[PathTransition]]:
     simulation = _UndoRedoSimulation(proposals.filesystem, proposals.contents)
     try:
@@ -295,7 +305,7 @@ def _simulate(
 
 
 def _finish(
-    proposals: LockedProposals,
+    proposals: LockedProposalAccess,
     before: Proposal,
     after: Proposal,
     transitions: Sequence[PathTransition],

@@ -60,7 +60,7 @@ def proposal_versions_to_check(
 
     Raises:
         MissingContent: the store has lost the bytes of a file.
-        UnknownHunk: a hunk does not exist, or was decided.
+        NoSuchPendingHunk: a hunk does not exist, or was decided.
     """
     choice = decision_outcomes.make_decision_scope(proposal, hunks)
     changes = [change for change in proposal.files if has_undecided_part(change) and choice.touches(change)]

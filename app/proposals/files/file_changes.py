@@ -44,7 +44,7 @@ def make_file_change(
     return recompute_hunks_keeping_decided(contents, change, next_number=next_number)
 
 
-def replace_base_and_result(
+def replace_versions_keeping_hunks(
     change: FileChange, base: FileVersion | None, result: FileVersion | None, old_path: str, **update: object
 ) -> FileChange:
     """Return the change as the edit from `base` to `result`, with other updated fields; its hunks stay."""

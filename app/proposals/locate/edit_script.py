@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from app.proposals.locate.line_index import BlockPlace
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import Document, encode_surrogateescape, split_text
+from app.proposals.text.document import Document, encode_surrogateescape, split_lines_without_endings
 from app.proposals.text.line_edits import InsertedLine
 from app.proposals.values.proposal_errors import NoMatch
 
 
-def encode_new_content(document: Document, text: str) -> bytes:
+def encode_preserving_unchanged_lines(document: Document, text: str) -> bytes:
     """Return the bytes of `text` as the new content of the document; unchanged lines keep their bytes.
 
     New lines get the encoding and the line endings of their surroundings. `text` decides whether the result ends in
@@ -25,7 +25,7 @@ def encode_new_content(document: Document, text: str) -> bytes:
     if document.is_binary or not document.data:
         return encode_surrogateescape(text)
     text = text.removeprefix("\ufeff")
-    new_texts = split_text(text)
+    new_texts = split_lines_without_endings(text)
     old_lines = document.lines_without_mark
     lines: list[bytes] = []
     position = 0

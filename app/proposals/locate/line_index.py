@@ -263,7 +263,7 @@ def find_block_places(index: LineIndex, block: Sequence[str], level: MatchLevel)
     return places
 
 
-def find_place_differing_in_whitespace(index: LineIndex, start: int, end: int) -> int | None:
+def find_duplicate_ignoring_whitespace(index: LineIndex, start: int, end: int) -> int | None:
     """Return the first line (from 0) of another place that differs from `start` to `end` only in white space."""
     lines, compared = index.non_blank_lines
     first, last = bisect_left(lines, start), bisect_left(lines, end)

@@ -24,9 +24,9 @@ from app.proposals.locate.line_index import (
     BlockPlace,
     LineIndex,
     find_block_places,
-    find_place_differing_in_whitespace,
+    find_duplicate_ignoring_whitespace,
 )
-from app.proposals.text.document import Document, split_text
+from app.proposals.text.document import Document, split_lines_without_endings
 from app.proposals.text.line_comparison import find_offsets, is_inside_word
 from app.proposals.text.line_edits import (
     InsertedLine,
@@ -254,14 +254,14 @@ def locate_replacement(index: LineIndex, replacement: TextReplacement) -> Locate
         return _replace_all(index, occurrences, old, new, inside_words=replacement.inside_words)
     if occurrences:
         return _replace_one(index, occurrences, old, new, replacement)
-    old_lines, new_lines = split_text(old), split_text(new)
+    old_lines, new_lines = split_lines_without_endings(old), split_lines_without_endings(new)
     check_not_already_applied(index, new_lines)
     if replacement.replace_all:
         raise NoMatch(
             "replace_all needs the exact text, and it is not in the file.", describe_nearest_text(index, old_lines)
         )
     script = diff_as_edit_script(old_lines, new_lines)
-    places = find_tolerant_places(index, script, old_lines)
+    places = require_tolerant_places(index, script, old_lines)
     return locate_edit_at_single_place(index, script, places, replacement.line)
 
 
@@ -347,13 +347,13 @@ def _replace_one(
         note = f"{len(occurrences)} places; the hint was {hint}"
         if not replacement.inside_words:
             check_not_only_inside_words(index, [place])
-    elif note := describe_whitespace_ambiguity(index, place.first, place.last + 1, replacement.line):
+    elif note := whitespace_doubt_about_match(index, place.first, place.last + 1, replacement.line):
         level = MatchLevel.DOUBTFUL
     line_edits = tuple(make_replacement_edits(index, place, old, new))
     return LocatedEdit(line_edits, (EditMatch(rung=level, line=place.first + 1, note=note),))
 
 
-def describe_whitespace_ambiguity(index: LineIndex, start: int, end: int, line_hint: int | None) -> str:
+def whitespace_doubt_about_match(index: LineIndex, start: int, end: int, line_hint: int | None) -> str:
     """Return the doubt about a match if other lines differ from it only in white space; empty if there is none.
 
     Args:
@@ -361,7 +361,7 @@ def describe_whitespace_ambiguity(index: LineIndex, start: int, end: int, line_h
         end: One past its last line.
         line_hint: The line, from 1, that the model names; there is no doubt if it can only mean this match.
     """
-    other = find_place_differing_in_whitespace(index, start, end)
+    other = find_duplicate_ignoring_whitespace(index, start, end)
     if other is None or line_hint == start + 1 or index_clearly_nearest_to_hint([start, other], line_hint) == 0:
         return ""
     return f"the lines from line {other + 1} differ from it in white space alone"
@@ -388,7 +388,7 @@ def check_not_already_applied(index: LineIndex, new: Sequence[str]) -> None:
         )
 
 
-def find_tolerant_places(
+def require_tolerant_places(
     index: LineIndex, script: Sequence[EditScriptLine], block: Sequence[str]
 ) -> list[BlockPlace]:
     """Return the places where the lines to replace fit, though not exactly; raise EditRefused if there are none."""
@@ -428,7 +428,7 @@ def locate_edit_at_single_place(
     line_edits = make_edits_between_kept_lines(
         index.document, place.start, place.end, list_kept_and_inserted_lines(script, place)
     )
-    doubt = describe_whitespace_ambiguity(index, place.start, place.end, line_hint) if place.level.is_exact else ""
+    doubt = whitespace_doubt_about_match(index, place.start, place.end, line_hint) if place.level.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.level, line=place.start + 1, note=doubt)
     return LocatedEdit(tuple(line_edits), (match,))
 

@@ -25,10 +25,10 @@ from app.proposals.locate.line_index import (
 )
 from app.proposals.locate.matching import (
     check_not_already_applied,
-    describe_whitespace_ambiguity,
-    find_tolerant_places,
     index_clearly_nearest_to_hint,
     locate_edit_at_single_place,
+    require_tolerant_places,
+    whitespace_doubt_about_match,
 )
 from app.proposals.patch.parsed_patch import FilePatch, PatchHunk, matches_long_blob_id_prefix
 from app.proposals.text.document import BOM, Document, encode_surrogateescape
@@ -76,7 +76,7 @@ def describe_doubt_of_place_chosen_by_order(places: Sequence[BlockPlace]) -> str
     return f"{len(places)} places, the only one after the hunk before"
 
 
-def find_consistently_numbered_hunks(hunks: Sequence[PatchHunk]) -> frozenset[int]:
+def consistent_hunk_header_lines(hunks: Sequence[PatchHunk]) -> frozenset[int]:
     """Return the `source_line` of each hunk whose line numbers agree with those of the hunks above it."""
     numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
     consistent: set[int] = set()
@@ -260,7 +260,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     trusted = matches_long_blob_id_prefix(document.data, patch.old_blob)
     if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
         document = Document(document.data, verbatim=not document.is_utf16)
-    placer = _HunkPlacer(document, find_consistently_numbered_hunks(patch.hunks) if trusted else frozenset())
+    placer = _HunkPlacer(document, consistent_hunk_header_lines(patch.hunks) if trusted else frozenset())
     matches = []
     for number, hunk in enumerate(patch.hunks, 1):
         try:
@@ -423,7 +423,7 @@ class _HunkPlacer:
             script = _without_endings(hunk.lines)
             check_not_already_applied(self._index, [line.text for line in hunk.new_side])
             tolerant_places, doubt = filter_places_by_section_heading(
-                self._index, hunk, find_tolerant_places(self._index, script, block)
+                self._index, hunk, require_tolerant_places(self._index, script, block)
             )
             if not any(stated is not None and place.start == stated - 1 for place in tolerant_places):
                 ordered = self._progress.filter_in_order(tolerant_places, stated)
@@ -496,7 +496,7 @@ class _HunkPlacer:
         choice = choose_exact_place(self._index, fitting_places, stated, self._progress, self._edits)
         if len(exact_places) == 1 and not (hunk.section_headings or hunk.at_end):
             hint = None if stated is None else stated + self._progress.drift
-            doubt = describe_whitespace_ambiguity(self._index, choice.place.start, choice.place.end, hint)
+            doubt = whitespace_doubt_about_match(self._index, choice.place.start, choice.place.end, hint)
         return choice, doubt
 
     def _place_insertion(self, hunk: PatchHunk) -> EditMatch:

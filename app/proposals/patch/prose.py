@@ -78,7 +78,7 @@ def is_file_header_with_hunk(lines: Sequence[str], at: int) -> bool:
     return lines[after].startswith("@@") or (after == at + 2 and lines[after][:1] in (*_CHANGE_MARKS, " "))
 
 
-def is_file_patch_end(line: str) -> bool:
+def begins_next_patch_part(line: str) -> bool:
     """Return whether the line ends a file's part of a patch, since it begins the next part, a commit or a mail."""
     return bool(_FILE_PART_END.match(line))
 
@@ -101,14 +101,14 @@ def is_format_patch_start(line: str) -> bool:
     return bool(_FORMAT_PATCH_START.match(line))
 
 
-def is_blank_line(line: str) -> bool:
+def is_empty_line(line: str) -> bool:
     """Return whether the line is empty, apart from the end of a CRLF."""
     return line in ("", "\r")
 
 
 def skip_blank_lines(lines: Sequence[str], at: int) -> int:
     """Return the first line from `at` on that is not empty."""
-    while at < len(lines) and is_blank_line(lines[at]):
+    while at < len(lines) and is_empty_line(lines[at]):
         at += 1
     return at
 
@@ -122,7 +122,7 @@ def find_prose_list_end(lines: Sequence[str], at: int) -> int | None:
     has_list = False
     while at < len(lines):
         line = lines[at]
-        if is_file_patch_end(line) or is_code_fence(line) or is_mail_signature(lines, at):
+        if begins_next_patch_part(line) or is_code_fence(line) or is_mail_signature(lines, at):
             break
         if line.startswith("@@") or is_file_header_with_hunk(lines, at):
             break

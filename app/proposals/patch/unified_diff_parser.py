@@ -33,13 +33,13 @@ from app.proposals.patch.parsed_patch import (
 )
 from app.proposals.patch.prose import (
     HunkHeader,
+    begins_next_patch_part,
     can_be_prose_list_line,
     find_prose_list_end,
-    is_blank_line,
     is_code_fence,
     is_damaged_hunk_header,
+    is_empty_line,
     is_file_header_with_hunk,
-    is_file_patch_end,
     is_format_patch_start,
     is_mail_signature,
     is_no_newline_marker,
@@ -358,11 +358,11 @@ class UnifiedDiffParser:
             if not is_mail_signature(self._lines, at):
                 self.prose_lines.add(at)
             self._expects_changes, self._part, self._is_in_mail = False, None, False
-        elif is_file_patch_end(line):
+        elif begins_next_patch_part(line):
             self._expects_changes, self._part = False, None
         elif self._expects_changes and line[:1] in _CHANGE_MARKS:
             self._refuse_loose_change(at)
-        elif self._expects_changes and not is_blank_line(line):
+        elif self._expects_changes and not is_empty_line(line):
             self._stray_line = at
         elif looks_like_file_header(self._lines, at):
             self.prose_lines.update((at, at + 1))
@@ -484,7 +484,7 @@ class UnifiedDiffParser:
         end = at
         while at < len(self._lines):
             line = self._lines[at]
-            if is_blank_line(line):
+            if is_empty_line(line):
                 at += 1
                 continue
             if (

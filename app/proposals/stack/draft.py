@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from app.proposals.files.file_changes import make_file_diff_stat
 from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.files.overlay import ContentStore, Overlay, OverlayFile, read_pending_files
-from app.proposals.locate.edit_script import encode_new_content
+from app.proposals.locate.edit_script import encode_preserving_unchanged_lines
 from app.proposals.locate.matching import TextReplacement, apply_replacements
 from app.proposals.patch.parsed_patch import ParsedPatch
 from app.proposals.stack.draft_files import DraftFile, DraftFiles
@@ -300,7 +300,7 @@ class Draft:
                 self._files.check_path_free(overlay, real)
                 return self._set_file(overlay, real, encode_surrogateescape(content), [], notes)
             self._files.check_no_link(overlay, real)
-            after = encode_new_content(Document(data), content)
+            after = encode_preserving_unchanged_lines(Document(data), content)
             if after == data:
                 raise EditRefused(f"{real} already has exactly this content; nothing to write.")
             return self._set_file(overlay, real, after, [], notes)

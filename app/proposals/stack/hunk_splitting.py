@@ -17,7 +17,7 @@ from app.proposals.text.document import Document
 from app.proposals.text.hunks import compute_hunk_id, has_changed_lines
 from app.proposals.text.line_comparison import pair_lines
 from app.proposals.values.models import FileChange, Hunk, HunkState, Proposal
-from app.proposals.values.proposal_errors import UnknownHunk
+from app.proposals.values.proposal_errors import NoSuchPendingHunk
 
 
 class SelectedLines(Struct, frozen=True):
@@ -48,14 +48,14 @@ def split_hunks(
     Returns the same object if nothing has to be split: of each hunk all lines are selected, or none.
 
     Raises:
-        UnknownHunk: the file has no pending hunks, or is in UTF-16.
+        NoSuchPendingHunk: the file has no pending hunks, or is in UTF-16.
     """
     change = next((each for each in proposal.files if each.path == lines.path), None)
     if change is None or not change.pending_hunks:
-        raise UnknownHunk(f"Nothing of {lines.path} in {proposal.id} waits.")
+        raise NoSuchPendingHunk(f"Nothing of {lines.path} in {proposal.id} waits.")
     base, result = Document(contents.get(change.base)), Document(contents.get(change.result))
     if base.is_utf16 or result.is_utf16:
-        raise UnknownHunk(f"{lines.path} is not in UTF-8: its hunks are decided on as wholes.")
+        raise NoSuchPendingHunk(f"{lines.path} is not in UTF-8: its hunks are decided on as wholes.")
     number = next_hunk_number(proposal.files)
     hunks: list[Hunk] = []
     parts: list[HunkPart] = []

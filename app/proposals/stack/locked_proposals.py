@@ -18,7 +18,7 @@ from app.proposals.journal.apply import (
     remove_crash_leftovers,
 )
 from app.proposals.journal.journal import Action, PathTransition, folder_modes_from_records, plan_journal_record
-from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_proposals
+from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_and_list_changed
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
 from app.proposals.values.proposal_store import ProposalStore
@@ -91,7 +91,7 @@ class WorkspaceLock:
             time.sleep(_RETRY_SECONDS)
 
 
-class LockedProposals:
+class LockedProposalAccess:
     """Reads, saves, re-bases and applies proposals under the workspace's lock, for staging, deciding and undoing.
 
     Changes are made within `lock_for_writing`.
@@ -206,7 +206,9 @@ class LockedProposals:
         """
         if self._is_in_use():
             return []
-        _, changed = restack_proposals(self.filesystem, self.contents, related_pending_proposals(self.store, paths))
+        _, changed = restack_and_list_changed(
+            self.filesystem, self.contents, related_pending_proposals(self.store, paths)
+        )
         if changed:
             self.save(*changed)
         return changed
@@ -216,7 +218,7 @@ class LockedProposals:
         self.check_not_in_use()
         related = related_pending_proposals(self.store, proposal_paths(proposal))
         older = [other for other in related if other.number < proposal.number]
-        return restack_proposals(self.filesystem, self.contents, older)[0]
+        return restack_and_list_changed(self.filesystem, self.contents, older)[0]
 
     def rebase_others(self, decided: Proposal) -> tuple[Proposal, ...]:
         """Re-base the other proposals after a decision, ignoring errors; return the changed ones."""

@@ -18,11 +18,16 @@ from app.proposals.risk.change_summary import default_proposal_summary, is_defau
 from app.proposals.risk.risk_reasons import add_risk_reasons_and_reading_order
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
-from app.proposals.stack.locked_proposals import LockedProposals
+from app.proposals.stack.locked_proposals import LockedProposalAccess
 from app.proposals.stack.rebase import rebase_proposal
-from app.proposals.stack.stacking import StackCache, proposal_paths, related_pending_proposals, restack_proposals
+from app.proposals.stack.stacking import (
+    StackCache,
+    proposal_paths,
+    related_pending_proposals,
+    restack_and_list_changed,
+)
 from app.proposals.text.hunks import set_state_of_pending_hunks
-from app.proposals.values.decision_facts import ExcludedHunks
+from app.proposals.values.decision_facts import HunksNotProposed
 from app.proposals.values.models import (
     FileChange,
     FileVersion,
@@ -43,17 +48,17 @@ _MAX_COMMAND_CHARACTERS = 1_000
 
 
 def stage_draft(
-    proposals: LockedProposals,
+    proposals: LockedProposalAccess,
     stacks: StackCache,
     draft: Draft,
     *,
     summary: str = "",
     answered_proposals: Iterable[str] = (),
     skipped_files: Sequence[str] = (),
-    excluded_hunks: Sequence[ExcludedHunks] = (),
+    excluded_hunks: Sequence[HunksNotProposed] = (),
     on_disk: bool = False,
 ) -> Proposal:
-    """Stage a draft as a pending proposal, within `LockedProposals.lock_for_writing`.
+    """Stage a draft as a pending proposal, within `LockedProposalAccess.lock_for_writing`.
 
     Args:
         summary: One line; empty for the model's own words, or for a computed summary of a patch.
@@ -73,7 +78,7 @@ def stage_draft(
     if replaced := staged or old:
         replaced = proposals.get(replaced.id)
         others = [other for other in related_pending_proposals(store, paths) if other.id != replaced.id]
-        overlay, _ = restack_proposals(proposals.filesystem, contents, others)
+        overlay, _ = restack_and_list_changed(proposals.filesystem, contents, others)
         denied: Sequence[Proposal] = [*others, replaced]
     else:
         overlay, denied = Overlay(stack.disk, contents, stacks.pending_paths()), stack.denied
@@ -115,7 +120,7 @@ def stage_draft(
 
 
 def replace_command_changes(
-    proposals: LockedProposals, proposal: Proposal, draft: Draft, recipe: CommandRecipe
+    proposals: LockedProposalAccess, proposal: Proposal, draft: Draft, recipe: CommandRecipe
 ) -> Proposal:
     """Return the next revision of a command's pending proposal, with a draft's changes in place of the former ones.
 

@@ -134,7 +134,7 @@ def merge_bytes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, MergeRe
     return b"".join(result.lines), result
 
 
-def merge_mode(
+def merge_mode_preferring_theirs(
     base: FileVersion | FileOrLink, ours: FileVersion | FileOrLink, theirs: FileVersion | FileOrLink
 ) -> int:
     """Return the permission bits of a merge: theirs if they changed them, else ours."""
@@ -222,7 +222,7 @@ def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | Non
     origin, base = change.origin_result, change.origin_base
     if is_same_version(current, origin) or current is None or origin is None or base is None:
         return base
-    mode = merge_mode(origin, current, base)
+    mode = merge_mode_preferring_theirs(origin, current, base)
     data = [overlay.content(change.path) or b"", overlay.contents.get(origin), overlay.contents.get(base)]
     if any(each.is_link for each in (current, origin, base)) or any(Document(each).is_binary for each in data):
         return base
@@ -275,7 +275,7 @@ def _rebase_edit(
             raise RebaseConflict(f"{source} can't be moved to {change.path}: {obstacle}")
     if current.is_link != origin.is_link:
         raise RebaseConflict(f"{source} is {'a symbolic link' if current.is_link else 'no symbolic link'} now")
-    mode = merge_mode(origin, current, result)
+    mode = merge_mode_preferring_theirs(origin, current, result)
     if current.sha256 == origin.sha256:
         merged = result.model_copy(update={"mode": mode})
     elif origin.sha256 == result.sha256 or current.sha256 == result.sha256:

@@ -12,7 +12,7 @@ from app.proposals.values.pending_paths import PendingChangesByPath, parent_fold
 from app.proposals.values.proposal_store import ProposalStore
 
 
-def restack_proposals(
+def restack_and_list_changed(
     filesystem: ReadableDisk, contents: ContentStore, proposals: Iterable[Proposal]
 ) -> tuple[Overlay, list[Proposal]]:
     """Re-base proposals, oldest first, each on the disk with those before it.
@@ -165,7 +165,7 @@ class StackCache:
             return cached
         disk = RecordingDiskReader(self._filesystem)
         proposals = related_pending_proposals(self._store, paths)
-        _, rebased = restack_proposals(disk, self._contents, proposals)
+        _, rebased = restack_and_list_changed(disk, self._contents, proposals)
         if rebased:
             self._save(*rebased)
             proposals = related_pending_proposals(self._store, paths)

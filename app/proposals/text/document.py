@@ -36,7 +36,7 @@ def split_lines(data: bytes) -> list[bytes]:
     return BytesIO(data).readlines()
 
 
-def split_text(text: str) -> list[str]:
+def split_lines_without_endings(text: str) -> list[str]:
     """Return a model's text as lines without endings; `\\r\\n` counts as `\\n`, a final newline ends the last
     line.
     """

@@ -162,7 +162,7 @@ _MIN_SIMILARITY = 0.4
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def is_paired_line_by_line(old_count: int, new_count: int) -> bool:
+def is_paired_by_position(old_count: int, new_count: int) -> bool:
     """Return whether a hunk of this size is paired line by line without comparing its text."""
     return old_count == new_count or not old_count or not new_count or old_count * new_count > ALIGN_LIMIT
 
@@ -173,7 +173,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     Hunks with as many old as new lines are paired one to one. Others are aligned by the common words of their lines
     (a longest common subsequence, weighted by similarity); the lines between two pairs share rows.
     """
-    if is_paired_line_by_line(len(old), len(new)):
+    if is_paired_by_position(len(old), len(new)):
         return _pair_in_order(0, len(old), 0, len(new))
     anchors = _find_similar_pairs(
         [set(_WORD.findall(line)) for line in old], [set(_WORD.findall(line)) for line in new]

@@ -37,7 +37,7 @@ class HunkOutcome(FrozenModel):
     """After a partial decision: the present text of the file around the place, numbered."""
 
 
-class ExcludedHunks(FrozenModel):
+class HunksNotProposed(FrozenModel):
     """Hunks that were left out of a proposal."""
 
     hunks: int

@@ -11,10 +11,10 @@ from app.proposals.values.attention_reason import AttentionReason
 from app.proposals.values.decision_facts import (
     UNKNOWN_CONTEXT,
     DecisionContext,
-    ExcludedHunks,
     FileDiffStat,
     FrozenModel,
     HunkOutcome,
+    HunksNotProposed,
     LastDecision,
     LineComment,
 )
@@ -300,7 +300,7 @@ class Proposal(FrozenModel):
     """Whether it is pending because its denial was undone; a redo denies it again."""
     last: LastDecision | None = None
     """The user's last action on it."""
-    left_out: tuple[ExcludedHunks, ...] = ()
+    left_out: tuple[HunksNotProposed, ...] = ()
     """Hunks of its source that were left out."""
 
     @property

@@ -84,7 +84,7 @@ class UnknownProposal(ProposalError):
     """There is no proposal with this id."""
 
 
-class UnknownHunk(ProposalError):
+class NoSuchPendingHunk(ProposalError):
     """The proposal does not have this hunk, or the hunk is already decided."""
 
 

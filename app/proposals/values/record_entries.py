@@ -189,7 +189,7 @@ def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
     return {entry.number for decisions in decisions_by_proposal.values() for entry in decisions if entry.has_written}
 
 
-def without_withdrawn_approvals(entries: Sequence[DecisionRecordEntry]) -> list[DecisionRecordEntry]:
+def without_undone_disk_approvals(entries: Sequence[DecisionRecordEntry]) -> list[DecisionRecordEntry]:
     """Return the entries but for undone approvals of changes on disk, where the undo left the files as they are."""
     in_force = approvals_in_force(entries)
     return [

@@ -24,11 +24,11 @@ from app.sandbox.captured_changes import (
     describe_written_ignored_paths,
 )
 from app.sandbox.confinement import (
-    AllowedCommandResources,
     ChangedByCommandAndOtherProgram,
     ChangesReaderWithIgnoredWriteBack,
+    CommandWriteMode,
+    ConfiguredCommandAccess,
     SandboxCapabilities,
-    SandboxMode,
 )
 from app.text.quantities import format_count, join_first
 from app.text.safe_text import escape_unsafe
@@ -396,7 +396,7 @@ _PLAN_MODE_NOTE = "Plan mode: what it changes in the workspace is thrown away."
 
 
 def notes_before_allowing_command(
-    probe: SandboxCapabilities, permissions: AllowedCommandResources, *, plan_mode: bool, hold_ignored: bool = False
+    probe: SandboxCapabilities, permissions: ConfiguredCommandAccess, *, plan_mode: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
     """Return what the user should know before allowing a command, the most important first.
 
@@ -414,9 +414,9 @@ def notes_before_allowing_command(
     ignored_note = "" if plan_mode else f" {_ASKED_BEFORE_IGNORED if hold_ignored else _IGNORED_WRITTEN_AT_END}"
     no_layer = f"There is no layer over your files, since {probe.why_not}."
     match probe.mode:
-        case SandboxMode.OVERLAY:
+        case CommandWriteMode.OVERLAY:
             notes = ["What it changes in your files will wait as a proposal.", f"{outside_note}{ignored_note}"]
-        case SandboxMode.IN_PLACE:
+        case CommandWriteMode.IN_PLACE:
             notes = [
                 f"This runs directly on your files; they are put back, and {waiting_text}",
                 f"{no_layer} While it runs they hold what is staged, and "
@@ -429,7 +429,7 @@ def notes_before_allowing_command(
             ]
     if permissions.sockets:
         notes.append(f"By your configuration it reaches {', '.join(permissions.sockets)}.")
-        if probe.mode is SandboxMode.IN_PLACE:
+        if probe.mode is CommandWriteMode.IN_PLACE:
             notes.append("In place that opens all Unix sockets: it reaches every program that acts for you.")
     if not probe.can_block_abstract_sockets:
         notes.append(_ABSTRACT_SOCKETS)
@@ -472,7 +472,7 @@ def describe_how_commands_run(probe: SandboxCapabilities) -> str:
     if probe.refusal:
         return f"do not run: {probe.refusal}"
     match probe.mode:
-        case SandboxMode.OVERLAY:
+        case CommandWriteMode.OVERLAY:
             return "run on a layer over the workspace; what they change waits as a proposal"
-        case SandboxMode.IN_PLACE:
+        case CommandWriteMode.IN_PLACE:
             return f"run directly on your files, and what they change is put back, since {probe.why_not}"

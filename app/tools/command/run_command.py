@@ -11,7 +11,7 @@ from pydantic import Field
 from app.copies import replace
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import FilesNotRestored, PathChange
-from app.sandbox.confinement import SandboxedWorkspace, SandboxMode
+from app.sandbox.confinement import CommandWriteMode, SandboxedWorkspace
 from app.sandbox.environment import find_program_outside_workspace
 from app.sandbox.process import ProcessExit, StartFailed, describe_exit
 from app.tools.base.contract import PermissionRequest, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
@@ -27,7 +27,7 @@ from app.tools.command.command_result import (
     stage_command_changes,
     write_ignored_and_collect_other_changes,
 )
-from app.workspace.git_repository import find_folder_like_bare_repository
+from app.workspace.git_repository import find_enclosing_bare_lookalike
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
@@ -77,13 +77,13 @@ class RunCommand(Tool):
         probe = await sandbox.probe()
         if probe.refusal:
             raise ToolError(f"Commands do not run here: {probe.refusal}.")
-        if context.planning and probe.mode is SandboxMode.IN_PLACE:
+        if context.planning and probe.mode is CommandWriteMode.IN_PLACE:
             raise ToolError(f"Plan mode: not on your own files. Commands here {describe_how_commands_run(probe)}.")
         notes = notes_before_allowing_command(
             probe, sandbox.permissions, plan_mode=context.planning, hold_ignored=context.hold_ignored
         )
         added, _ = await asyncio.to_thread(context.draft.added_and_removed_paths)
-        bare = find_folder_like_bare_repository(context.workspace.root, folder, added)
+        bare = find_enclosing_bare_lookalike(context.workspace.root, folder, added)
         only_once = f"git may run programs that {bare}/config names" if bare else ""
         answer = await context.confirm(
             PermissionRequest("command", "Run a command?", arguments.command, folder, notes, only_once=only_once)
@@ -93,7 +93,7 @@ class RunCommand(Tool):
                 "The user did not allow this command. It did not run.", "The command did not run"
             )
         _check_folder(context, folder)
-        in_place = probe.mode is SandboxMode.IN_PLACE
+        in_place = probe.mode is CommandWriteMode.IN_PLACE
         try:
             pending = await asyncio.to_thread(context.draft.pending_files)
             async with sandbox.open_run(pending, keep_files=True) as run:

@@ -62,7 +62,7 @@ def _expand_braces(pattern: str) -> list[str]:
 _Result = TypeVar("_Result")
 
 
-def list_files_with_pending_edits(
+def list_disk_and_added_files(
     context: ToolContext, folder: str, is_stopped: Callable[[], bool]
 ) -> Iterator[tuple[str, bool]]:
     """Yield all files of a folder that are not ignored, sorted, each with whether only pending edits add it.
@@ -152,7 +152,7 @@ class _FileListing(Struct):
         """List all files, or those found until `stop`."""
         prefix = "" if self.folder == "." else f"{self.folder}/"
         matches = compile_path_matcher(self.pattern) if self.pattern else None
-        for path, added in list_files_with_pending_edits(self.context, self.folder, lambda: self._stopped):
+        for path, added in list_disk_and_added_files(self.context, self.folder, lambda: self._stopped):
             if self._stopped:
                 break
             inner = path.removeprefix(prefix)

@@ -13,7 +13,7 @@ _CHARACTER_CLASS = re.compile(r"\^?\]?(?:\\.|[^\]\\])*\]")
 _ESCAPED_CHARACTER = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
 
 
-def find_required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
+def find_required_alternatives(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
     """Return texts of which each matching line contains at least one, and whether to ignore their case.
 
     Args:

@@ -24,8 +24,8 @@ from app.tools.base.targets import (
     resolve_real_path,
     walked_file_looks_secret,
 )
-from app.tools.search.list_files import compile_path_matcher, list_files_with_pending_edits, run_with_time_limit
-from app.tools.search.required_texts import find_required_texts
+from app.tools.search.list_files import compile_path_matcher, list_disk_and_added_files, run_with_time_limit
+from app.tools.search.required_texts import find_required_alternatives
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import PathBecameLink, WalkedFileContent
 from app.workspace.secrets import secret_path_reason
@@ -47,7 +47,7 @@ class MatcherStopped(Exception):
     """The matcher was stopped during its work."""
 
 
-class LineMatcher(ABC):
+class MatchingLineFinder(ABC):
     """Finds matching lines; `prepare` and `find_hits` block, and `stop` may be called from another thread."""
 
     max_batch_files = 1
@@ -69,7 +69,7 @@ class LineMatcher(ABC):
         """Release all resources; nothing may be called after this."""
 
 
-class LiteralMatcher(LineMatcher):
+class LiteralMatcher(MatchingLineFinder):
     """Matches a literal string, quickly and in one step."""
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
@@ -80,7 +80,7 @@ class LiteralMatcher(LineMatcher):
         return [find_matching_lines(document.text, self._search) for document in documents]
 
 
-class RegexMatcher(LineMatcher):
+class RegexMatcher(MatchingLineFinder):
     """Matches a regular expression in Python's dialect, in a worker process."""
 
     max_batch_files = 64
@@ -107,7 +107,7 @@ class RegexMatcher(LineMatcher):
         if error is not None:
             raise ToolError(f"{self._pattern!r} is not a regular expression in Python's dialect: {error}.")
         self.can_match = _make_content_filter(self._pattern, regex=True, ignore_case=self._ignore_case)
-        texts, ignore_case = find_required_texts(self._pattern, regex=True, ignore_case=self._ignore_case)
+        texts, ignore_case = find_required_alternatives(self._pattern, regex=True, ignore_case=self._ignore_case)
         if texts:
             flags = re.IGNORECASE if ignore_case else 0
             self._find_required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
@@ -171,7 +171,7 @@ def find_matching_lines(text: str, search: FindMatch) -> list[LineMatch]:
 
 def _make_content_filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
     """Return a predicate on a file's bytes; if it returns False, no line of the file matches."""
-    texts, ignore_case = find_required_texts(pattern, regex=regex, ignore_case=ignore_case)
+    texts, ignore_case = find_required_alternatives(pattern, regex=regex, ignore_case=ignore_case)
     if not texts:
         return lambda content: True
     needed = [(text.lower() if ignore_case else text).encode() for text in sorted(texts)]
@@ -228,7 +228,7 @@ class StoppableTextSearch(Struct):
     context: ToolContext
     root_path: str
     glob: str
-    matcher: LineMatcher
+    matcher: MatchingLineFinder
     allowed_secret: str = ""
     """A file that the model named: the user was already asked for it if it looks like a secret."""
     findings: SearchMatches = field(default_factory=SearchMatches)
@@ -261,7 +261,7 @@ class StoppableTextSearch(Struct):
         """Yield the files to search, without those that look like secrets by their path."""
         prefix = "" if self.root_path == "." else f"{self.root_path}/"
         matches = compile_path_matcher(self.glob) if self.glob else None
-        for path, _ in list_files_with_pending_edits(self.context, self.root_path, lambda: self._stopped):
+        for path, _ in list_disk_and_added_files(self.context, self.root_path, lambda: self._stopped):
             if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
                 continue
             if path != self.allowed_secret and secret_path_reason(path):

@@ -92,7 +92,7 @@ class UpdateBuffer:
         await self._reader_asleep.wait()
 
 
-class ResumableSession(NamedTuple):
+class ExitedSession(NamedTuple):
     """A session that the user has left: its id, and how many of its proposals wait."""
 
     id: str
@@ -100,7 +100,7 @@ class ResumableSession(NamedTuple):
     """Number of proposals that wait."""
     is_latest: bool = True
 
-    def with_latest_flag(self, sessions: "SessionStore") -> "ResumableSession":
+    def with_latest_flag(self, sessions: "SessionStore") -> "ExitedSession":
         """Return a copy that knows whether it is the latest session of the store. Blocks on the disk."""
         from app.storage import StorageError
 

@@ -48,7 +48,7 @@ def parse_switch(command: str, argument: str, current: bool) -> bool:
     raise BadArgument(f"/{command} takes on or off, not {chosen!r}.")
 
 
-def parse_gate_policy(argument: str) -> tuple[str, int | None] | None:
+def parse_optional_gate_policy(argument: str) -> tuple[str, int | None] | None:
     """Return the policy and, for a chain, its number of steps if given; None for no argument. Raises BadArgument."""
     words = argument.lower().split()
     match words:

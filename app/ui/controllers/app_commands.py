@@ -13,7 +13,7 @@ from textual.content import Content
 
 from app.agent.updates import SessionPhase
 from app.images.mentions import Mention, find_mentioned_files
-from app.keys.actions import UserAction, actions_of_scopes
+from app.keys.actions import UserAction, actions_in_scopes
 from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_display_name
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
 from app.text.quantities import format_count
@@ -51,7 +51,7 @@ def palette_commands_without_decisions(
 
 
 def _palette_actions() -> Iterator[UserAction]:
-    for action in actions_of_scopes("app", "review", "diff"):
+    for action in actions_in_scopes("app", "review", "diff"):
         if (
             action.id not in ("app.palette", "app.keys")
             and action.id not in DECISION_ACTION_IDS
@@ -250,10 +250,10 @@ class SlashCommandRunner:
         )
 
     async def _trust(self, _: str) -> None:
-        from app.ui.screens.trust_screen import TrustScreen, read_config_and_trust
+        from app.ui.screens.trust_screen import ConfigTrustScreen, read_files_to_trust
 
-        config = await asyncio.to_thread(read_config_and_trust, self._runtime)
-        if not await self._app_context.push_screen(TrustScreen(config)):
+        config = await asyncio.to_thread(read_files_to_trust, self._runtime)
+        if not await self._app_context.push_screen(ConfigTrustScreen(config)):
             return
         await self.custom_commands.refresh()
         if await self._preferences.reload():
@@ -463,7 +463,7 @@ class SlashCommandRunner:
             self._app_context.notify(f"From the next turn on: reasoning effort {effort}.")
 
     async def _gate(self, argument: str) -> None:
-        policy = slash_commands.parse_gate_policy(argument)
+        policy = slash_commands.parse_optional_gate_policy(argument)
         if policy is None:
             from app.ui.screens.choice_screens import GatePolicyPickerScreen
 
@@ -556,13 +556,13 @@ class SlashCommandRunner:
         )
 
     async def _wire(self, _: str) -> None:
-        from app.ui.screens.report_screens import LastRequestScreen, ladder_moves_of_last_turn
+        from app.ui.screens.report_screens import LastRequestScreen, next_actions_of_last_turn
 
         session = self._session.require_session()
         request = session.requests.last_sent
         if request is None:
             raise BadArgument("No request has gone out since this session was opened.")
-        await self._app_context.push_screen(LastRequestScreen(request, ladder_moves_of_last_turn(session.log.events)))
+        await self._app_context.push_screen(LastRequestScreen(request, next_actions_of_last_turn(session.log.events)))
 
 
 def _find_free_path(path: Path) -> Path:

@@ -12,8 +12,8 @@ from app.review.review_decisions import (
     DecisionAndUndoText,
     ReviewDecisionService,
     describe_approval,
+    describe_completed_undo,
     describe_denial,
-    describe_undo,
 )
 from app.text.quantities import format_count, join_first
 from app.text.safe_text import escape_unsafe
@@ -21,7 +21,7 @@ from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import LiveSettings
 from app.ui.controllers.review_services import CheckController
-from app.ui.screens.output_screens import ExternalDiffController, ReadHistoryScreen
+from app.ui.screens.output_screens import ExternalDiffController, ReadsBeforeProposalScreen
 from widgets.common.input_order import wait_until_input_painted
 from widgets.review import review_messages
 from widgets.review.review import ReviewPane
@@ -144,9 +144,9 @@ _DecisionWithFeedback = TypeVar("_DecisionWithFeedback", review_messages.Approve
 
 DecisionMessage = (
     review_messages.Approve
-    | review_messages.ApproveAll
+    | review_messages.ApproveSeveralProposals
     | review_messages.Deny
-    | review_messages.DenyAll
+    | review_messages.DenySeveralProposals
     | review_messages.Undo
     | review_messages.Redo
 )
@@ -197,11 +197,11 @@ class ReviewActions:
             match event:
                 case review_messages.Approve():
                     await self.approve(event)
-                case review_messages.ApproveAll():
+                case review_messages.ApproveSeveralProposals():
                     await self.approve_all(event)
                 case review_messages.Deny():
                     await self.deny(event)
-                case review_messages.DenyAll():
+                case review_messages.DenySeveralProposals():
                     await self.deny_all(event)
 
     async def approve(self, event: review_messages.Approve) -> None:
@@ -212,7 +212,7 @@ class ReviewActions:
         )
         self._show_outcome(result, describe_approval(result), follow_up)
 
-    async def approve_all(self, event: review_messages.ApproveAll) -> None:
+    async def approve_all(self, event: review_messages.ApproveSeveralProposals) -> None:
         """Write several proposals, the oldest first; stop at the first that cannot be written."""
         results = await self._carry_out_all(event.approvals, self._write_proposal)
         follow_up = self._describe_delivery(event.approvals, results) or await self.after_decision.continue_if_wanted(
@@ -234,7 +234,7 @@ class ReviewActions:
             delivery = self._describe_delivery((event,), (result,))
         self._show_outcome(result, describe_denial(result, event.hunks), delivery)
 
-    async def deny_all(self, event: review_messages.DenyAll) -> None:
+    async def deny_all(self, event: review_messages.DenySeveralProposals) -> None:
         """Deny several proposals."""
         results = await self._carry_out_all(event.denials, self._deny_proposal)
         on_disk = [result.proposal.id for result in results if result.proposal.on_disk]
@@ -305,7 +305,7 @@ class ReviewActions:
         """Undo a decision."""
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.undo(event.proposal_id)
-        self._show_outcome(result, describe_undo(result), reversal="redo")
+        self._show_outcome(result, describe_completed_undo(result), reversal="redo")
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Repeat a decision that was undone."""
@@ -333,7 +333,7 @@ class ReviewActions:
         diffs = await asyncio.to_thread(diff_with_superseded_proposal, self._runtime.proposals, event.proposal_id)
         self._review.set_version_diffs(event.proposal_id, diffs)
 
-    async def load_follow_ups(self, event: review_messages.CommentFollowUpsRequested) -> None:
+    async def load_follow_ups(self, event: review_messages.CommentedLineChangesRequested) -> None:
         """Load how the proposal changes the lines that the user commented on."""
         from app.proposals.decide.comment_follow_up import compare_commented_lines
 
@@ -455,7 +455,7 @@ class ReviewActions:
     async def show_reads(self, event: review_messages.ModelReadsWanted) -> None:
         """Show what the model had read before it wrote a proposal."""
         lines = await asyncio.to_thread(self._runtime.describe_model_reads, event.proposal_id)
-        await self._app_context.push_screen(ReadHistoryScreen(event.proposal_id, lines))
+        await self._app_context.push_screen(ReadsBeforeProposalScreen(event.proposal_id, lines))
 
     def answer_permission_request(self, event: review_messages.PermissionAnswered) -> None:
         """Pass on the user's answer to a permission request."""

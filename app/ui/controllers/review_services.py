@@ -51,7 +51,7 @@ class SideQuestionController:
             self._review.ask_panel.restore_text(event.anchor, event.text)
             raise
 
-    def stop(self, event: review_messages.SideQuestionStopped) -> None:
+    def stop(self, event: review_messages.SideQuestionStopRequested) -> None:
         """Stop waiting for an answer; a running turn continues.
 
         If another window asked the question, only this window stops waiting.

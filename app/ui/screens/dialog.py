@@ -14,10 +14,10 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
-from app.keys.actions import actions_of_scopes
+from app.keys.actions import actions_in_scopes
 from app.keys.keymap import effective_keys
 from app.text.safe_text import escape_unsafe
-from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenSinceTracker
+from widgets.common.input_order import KEY_BURST_MESSAGE, OnScreenSinceTracker, PossiblyPastedKey
 from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.common.search_list import SearchList
 from widgets.common.text_view import TextView, TextViewLine
@@ -185,7 +185,9 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         if event.key == "escape":
             return
         is_text = (
-            isinstance(event, BurstKey) and event.is_printable and not isinstance(self.focused, Input | TextArea)
+            isinstance(event, PossiblyPastedKey)
+            and event.is_printable
+            and not isinstance(self.focused, Input | TextArea)
         )
         if is_text or not self._on_screen_clock.was_on_screen_at(event.time):
             event.stop()
@@ -199,7 +201,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     def _is_key_of_app(self, key: str) -> bool:
         """Return whether a key works everywhere but in a dialog."""
         keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
-        keys = (name for action in actions_of_scopes("app") for name in effective_keys(action, keymap))
+        keys = (name for action in actions_in_scopes("app") for name in effective_keys(action, keymap))
         return key not in self.active_bindings and key in keys
 
     def on_click(self, event: events.Click) -> None:

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEdit
+from app.proposals.decide.conflicts import ConflictChoice, FileConflict, UnsavedEdit
 from app.proposals.values.models import FileVersion
 from app.runtime.user_editor import EditorFailed
 from app.text.deceiving_text import find_deceptive_characters
@@ -156,7 +156,7 @@ class EditProposedFileScreen(Dialog[bool]):
         )
 
 
-Resolution = str | ConflictSide
+Resolution = str | ConflictChoice
 """The whole text of a file, or the chosen side if one side is taken as a whole."""
 
 
@@ -209,7 +209,7 @@ class ConflictScreen(EditProposedFileScreen):
         self._conflict = conflict
         self._reload = reload
         self._unsaved_text = unsaved
-        self._chosen_side: ConflictSide | None = None
+        self._chosen_side: ConflictChoice | None = None
         """The chosen side, if one side is taken as a whole."""
 
     @property
@@ -247,7 +247,7 @@ class ConflictScreen(EditProposedFileScreen):
         """Return how many conflicts are open, or which side was taken."""
         if self._conflict.whole:
             labels = self._conflict.labels
-            side_labels = {ConflictSide.DISK: labels.disk, ConflictSide.PROPOSED: labels.proposed}
+            side_labels = {ConflictChoice.DISK: labels.disk, ConflictChoice.PROPOSED: labels.proposed}
             return f"taken: {side_labels[self._chosen_side]}" if self._chosen_side else "one side is taken as a whole"
         blocks, current_block = self._conflict_editor.blocks, self._conflict_editor.current_block
         if current_block is None:
@@ -261,12 +261,12 @@ class ConflictScreen(EditProposedFileScreen):
     def action_choose(self, name: str) -> None:
         """Take a side for the conflict at the cursor, or for the whole file."""
         self._show_notice()
-        side = ConflictSide(name)
+        side = ConflictChoice(name)
         if not self._conflict.whole:
             if not self._conflict_editor.resolve_current_conflict(side):
                 self.show_status("no conflict left")
             return
-        if side is ConflictSide.BOTH:
+        if side is ConflictChoice.BOTH:
             self.show_status("not both: one side is taken as a whole")
             return
         self._chosen_side = side
@@ -330,7 +330,7 @@ class ConflictScreen(EditProposedFileScreen):
         if self._conflict.whole:
             if self._chosen_side is None:
                 self._show_notice("Not saved: take one side first.")
-            if self._chosen_side is ConflictSide.PROPOSED and self._unsaved_text is not None:
+            if self._chosen_side is ConflictChoice.PROPOSED and self._unsaved_text is not None:
                 return self._unsaved_text.text
             return self._chosen_side
         text = self._conflict_editor.source

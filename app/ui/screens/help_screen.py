@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.keys.actions import ACTIONS, Scope, UserAction, actions_of_scopes
+from app.keys.actions import ACTIONS, Scope, UserAction, actions_in_scopes
 from app.keys.keymap import effective_keys, key_display_name
 from app.prompts.custom_commands import CommandCatalogue
 from app.text.safe_text import escape_unsafe
@@ -120,7 +120,7 @@ class HelpScreen(Dialog[None]):
                 title,
                 [
                     line
-                    for action in actions_of_scopes(scope)
+                    for action in actions_in_scopes(scope)
                     if self._matches_query(action, words)
                     for line in self._action_lines(action, width)
                 ],

@@ -85,7 +85,7 @@ def _result_lines(result: ProposalCheckResult) -> Iterator[TextViewLine]:
             yield TextViewLine(((line, "quiet"),))
 
 
-class ReadHistoryScreen(TextDialog):
+class ReadsBeforeProposalScreen(TextDialog):
     """The files and lines that the model had read before it wrote a proposal."""
 
     def __init__(self, proposal: str, lines: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.attestation.commit_verification import CommitVerification, RangeVerification, describe_signers, verify_range
-from app.conversation.events import Event, LadderMove, TurnStarted
+from app.conversation.events import Event, NextActionChosen, TurnStarted
 from app.conversation.payload.compaction_plan import estimate_text_tokens
 from app.git.run_git import GitFailed
 from app.images.image import format_bytes
@@ -37,7 +37,7 @@ from app.prompts.skills import Skill, SkillCatalogue
 from app.runtime.model_connection import LearnedProfileStore
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_commands_skills_and_hooks
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.tools.command.command_result import describe_how_commands_run
@@ -125,7 +125,7 @@ class EndpointDoctorScreen(Dialog[bool]):
             for check in await asyncio.to_thread(lambda: list(check_commands_skills_and_hooks(self._runtime))):
                 self._checks[check.name] = check
             self._checks[_COMMANDS_CHECK] = DoctorCheckResult(
-                _COMMANDS_CHECK, probe.mode is not SandboxMode.IN_PLACE, describe_how_commands_run(probe)
+                _COMMANDS_CHECK, probe.mode is not CommandWriteMode.IN_PLACE, describe_how_commands_run(probe)
             )
             async for finding in examine_and_learn(cache, self._endpoint, self._overrides):
                 match finding:
@@ -137,7 +137,7 @@ class EndpointDoctorScreen(Dialog[bool]):
                             describe_learned_fields, cache, self._endpoint
                         )
                         self._has_learned = True
-                        summary.update(describe_diagnosis(finding))
+                        summary.update(describe_diagnosis_conclusion(finding))
         except Exception as error:
             summary.update(safe_content(f"The examination ended early: {error}", "$text-error"))
         self._draw_checks(busy=False)
@@ -168,7 +168,7 @@ class EndpointDoctorScreen(Dialog[bool]):
         self.dismiss(self._has_learned)
 
 
-def describe_diagnosis(diagnosis: EndpointDiagnosis) -> Content:
+def describe_diagnosis_conclusion(diagnosis: EndpointDiagnosis) -> Content:
     """Return the conclusion from the checks, with their titles as in the list."""
     if not diagnosis.usable:
         return safe_content(diagnosis.summary, "bold $text-error")
@@ -340,7 +340,7 @@ class LastRequestScreen(TextDialog):
     )
     DEFAULT_CSS = "LastRequestScreen TextView { margin-top: 1; }"
 
-    def __init__(self, request: RequestInputs, moves: Sequence[LadderMove] = ()) -> None:
+    def __init__(self, request: RequestInputs, moves: Sequence[NextActionChosen] = ()) -> None:
         super().__init__("Wire · the last request")
         self._ladder_moves = moves
         self._body = make_request_body_readable(request.make_body())
@@ -387,13 +387,13 @@ class LastRequestScreen(TextDialog):
         self.copy_text(format_request_body(self._body))
 
 
-def ladder_moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
+def next_actions_of_last_turn(events: Sequence[Event]) -> list[NextActionChosen]:
     """Return the decisions about the next action of the turn that the agent made in the last turn, in order."""
     newest_first = takewhile(lambda event: not isinstance(event, TurnStarted), reversed(events))
-    return [event for event in newest_first if isinstance(event, LadderMove)][::-1]
+    return [event for event in newest_first if isinstance(event, NextActionChosen)][::-1]
 
 
-def ladder_move_lines(moves: Sequence[LadderMove]) -> list[TextViewLine]:
+def ladder_move_lines(moves: Sequence[NextActionChosen]) -> list[TextViewLine]:
     """Return the lines that show the agent's decisions about the next action: a heading, then one line for each."""
     if not moves:
         return []

@@ -91,7 +91,7 @@ def _command_choice(text: str) -> ListChoice:
     return ListChoice(text, Content.assemble(form_text, (f"   {further_words}", "$foreground 65%")), form_text)
 
 
-class ModelChooser(Protocol):
+class ModelSwitcher(Protocol):
     """Lets the user pick a model, and switches the session to it."""
 
     async def switch_model(self, settings: "Settings") -> None:
@@ -167,7 +167,7 @@ class SettingsScreen(SettingsListDialog):
         self,
         preferences: "LiveSettings",
         runtime: "OpenWorkspace",
-        connector: ModelChooser,
+        connector: ModelSwitcher,
         run_work: "RunInBackground",
         pick_theme: Callable[[], Awaitable[None]],
     ) -> None:

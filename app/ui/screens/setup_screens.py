@@ -26,7 +26,7 @@ from widgets.common.search_list import ListChoice, SearchList
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
-    from app.llm.endpoint_doctor import LocalModelServer
+    from app.llm.endpoint_doctor import DetectedLocalServer
 
 
 class ModelPickerScreen(Dialog[str]):
@@ -285,7 +285,7 @@ class ModelSetupScreen(Dialog[tuple[str, str]]):
         super().__init__(classes="-small")
         self._missing_setting = missing
         self._load_picked_model = load_picked_model
-        self._servers: list[LocalModelServer] = []
+        self._servers: list[DetectedLocalServer] = []
         self._choices = [ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
 
     def compose_body(self) -> Iterable[Widget]:
@@ -318,7 +318,7 @@ class ModelSetupScreen(Dialog[tuple[str, str]]):
         count = format_count(len(models), "model") if models else "no model server"
         self.show_status(f"{count} on this machine")
 
-    def _picked_index(self, models: "Sequence[tuple[LocalModelServer, str]]") -> int:
+    def _picked_index(self, models: "Sequence[tuple[DetectedLocalServer, str]]") -> int:
         """Return the index of the model that the user picked the last time; 0 if there is none."""
         picked = (model == self._load_picked_model(server.base_url) for server, model in models)
         return next((number for number, is_picked in enumerate(picked) if is_picked), 0)
@@ -343,7 +343,7 @@ def remote_model_instructions() -> Content:
     )
 
 
-def _model_label(server: "LocalModelServer", model: str) -> Content:
+def _model_label(server: "DetectedLocalServer", model: str) -> Content:
     kind = _SERVER_NAMES.get(server.kind, server.kind)
     return Content.assemble(
         ("● ", "$text-success"),

@@ -23,7 +23,7 @@ from app.workspace.path_rules import WorkspaceError
 from widgets.common.key_hints import KeyHint
 
 
-class ConfigToTrust(Struct, frozen=True):
+class WorkspaceConfigToTrust(Struct, frozen=True):
     """The configuration of a workspace that needs trust, as it was read; trust is given to exactly these bytes."""
 
     runtime: OpenWorkspace
@@ -51,25 +51,25 @@ class ConfigToTrust(Struct, frozen=True):
         return [(content, name) for content, name in parts if content]
 
 
-def read_config_and_trust(runtime: OpenWorkspace) -> ConfigToTrust:
+def read_files_to_trust(runtime: OpenWorkspace) -> WorkspaceConfigToTrust:
     """Read the workspace's configuration, command and server files, and whether each is trusted.
 
     Blocks on the disk.
     """
     try:
-        content = trust.read_workspace_configuration(runtime.workspace)
+        content = trust.read_untrusted_workspace_configuration(runtime.workspace)
         values = parse_toml(content)
         commands = find_workspace_commands(runtime.workspace)
         store = runtime.sessions
         commands_trusted = trust.is_trusted(commands.content, store, trust.COMMAND_FILES)
         trusted = trust.is_trusted(content, store)
         servers = tuple(find_workspace_server_files(runtime.workspace, store))
-        return ConfigToTrust(runtime, content, trusted, "", values, commands, commands_trusted, servers)
+        return WorkspaceConfigToTrust(runtime, content, trusted, "", values, commands, commands_trusted, servers)
     except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
-        return ConfigToTrust(runtime, problem=str(error))
+        return WorkspaceConfigToTrust(runtime, problem=str(error))
 
 
-class TrustScreen(Dialog[bool]):
+class ConfigTrustScreen(Dialog[bool]):
     """Asks for trust in the configuration; the result is True if trust was given or withdrawn."""
 
     KEYS = (
@@ -81,7 +81,7 @@ class TrustScreen(Dialog[bool]):
     HEADING = "Trust this workspace's configuration?"
 
     DEFAULT_CSS = """
-    TrustScreen {
+    ConfigTrustScreen {
         #trust-text {
             height: auto;
             min-height: 1;
@@ -93,7 +93,7 @@ class TrustScreen(Dialog[bool]):
     }
     """
 
-    def __init__(self, config: ConfigToTrust) -> None:
+    def __init__(self, config: WorkspaceConfigToTrust) -> None:
         super().__init__(classes="-small")
         self._config = config
 
@@ -145,7 +145,7 @@ class TrustScreen(Dialog[bool]):
         self.dismiss(True)
 
 
-def describe_trust_effects(config: ConfigToTrust) -> Content:
+def describe_trust_effects(config: WorkspaceConfigToTrust) -> Content:
     """Return the settings in force, those that trust would add, and those that no workspace may set."""
     never_used = [key for key in config.values if key in NEVER_FROM_WORKSPACE]
     untrusted_in_force = [
@@ -174,7 +174,7 @@ def describe_trust_effects(config: ConfigToTrust) -> Content:
     return Content("\n").join([row for row in rows if row.plain] or [Content("It sets nothing.")])
 
 
-def _file_texts(config: ConfigToTrust) -> list[tuple[str, str]]:
+def _file_texts(config: WorkspaceConfigToTrust) -> list[tuple[str, str]]:
     """Return path and text of each file."""
     configuration = [(trust.FILE_NAME, config.content.decode("utf-8", "replace"))] if config.content else []
     servers = [(server_file.name, server_file.content.decode("utf-8", "replace")) for server_file in config.servers]

@@ -25,7 +25,13 @@ from textual.timer import Timer, TimerCallback
 from app.text.safe_text import is_surely_plain, strip_unsafe
 from app.ui.terminal.attention import TerminalNotifier
 from app.ui.themes.first_theme import theme_for_colour_system
-from widgets.common.input_order import AltKey, BurstKey, OrderedInputApp, mark_burst_keys, mark_pasted_input
+from widgets.common.input_order import (
+    AltKey,
+    OrderedInputApp,
+    PossiblyPastedKey,
+    mark_burst_keys,
+    neutralize_possible_paste,
+)
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
 Rgb = tuple[int, int, int]
@@ -251,7 +257,7 @@ class TerminalAdaptedApp(OrderedInputApp):
 
 
 def _is_beyond_limit(message: Message) -> bool:
-    return isinstance(message, BurstKey) and message.is_beyond_limit
+    return isinstance(message, PossiblyPastedKey) and message.is_beyond_limit
 
 
 def _patch_parser(driver: type[Driver]) -> None:
@@ -294,7 +300,7 @@ def _patch_parser(driver: type[Driver]) -> None:
             elif now < self._paste_until:
                 # The rest of a long paste follows without a pause.
                 self._paste_until = max(self._paste_until, now + _PASTE_PAUSE_SECONDS)
-            return mark_pasted_input(messages) if now < self._paste_until else messages
+            return neutralize_possible_paste(messages) if now < self._paste_until else messages
 
         def tick(self) -> Iterable[Message]:
             """Return the keys of a sequence that was not completed in time."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.gate import EditLimitGate, GateClosingPolicy
+from app.agent.gate import GateClosingPolicy, TurnStagingGate
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -35,7 +35,7 @@ policies = st.builds(GateClosingPolicy, st.sampled_from(["every-edit", "chain"])
 
 
 def gate_closed(events: Iterable[Event], policy: GateClosingPolicy) -> bool:
-    gate = EditLimitGate(policy)
+    gate = TurnStagingGate(policy)
     for event in events:
         gate.apply(event)
     return gate.is_closed
@@ -64,7 +64,7 @@ def test_gate_closes_after_the_staging_steps_of_the_policy(policy: GateClosingPo
 
 @given(logs, policies)
 def test_only_the_user_opens_it(events: list[Event], policy: GateClosingPolicy) -> None:
-    gate = EditLimitGate(policy)
+    gate = TurnStagingGate(policy)
     runs = decided = False
     for event in events:
         was_closed = gate.is_closed
@@ -98,7 +98,7 @@ def test_the_fold_agrees_with_counting(events: list[Event], policy: GateClosingP
 
 
 def test_gate_names_staged_proposals_and_follows_the_policy() -> None:
-    gate = EditLimitGate(GateClosingPolicy("chain", 3))
+    gate = TurnStagingGate(GateClosingPolicy("chain", 3))
     for event in (START, staged(1), staged(2, "b.py")):
         gate.apply(event)
     assert (gate.staged_proposals, gate.staged_paths, gate.is_closed) == (("P1", "P2"), ("a.py", "b.py"), False)

@@ -23,7 +23,7 @@ from app.conversation.events import (
     RequestSent,
     TurnStarted,
 )
-from app.conversation.proposal_reports import PendingAndDeniedProposals
+from app.conversation.proposal_reports import PendingAndDeniedTracker
 from app.proposals.text.line_comparison import LineRange
 from app.proposals.values.decision_facts import FileDiffStat, LineComment
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
@@ -92,7 +92,7 @@ def test_pending_note_is_one_message_for_this_turn() -> None:
 
 
 def test_denials_in_a_row_are_counted_until_an_approval_or_taken_back() -> None:
-    fold = PendingAndDeniedProposals()
+    fold = PendingAndDeniedTracker()
     for number in range(1, 7):
         fold.apply(ProposalStaged(proposal=f"P{number}", summary="", files=(), calls=()))
     counts = []
@@ -113,7 +113,7 @@ def test_denials_in_a_row_are_counted_until_an_approval_or_taken_back() -> None:
         fold.apply(event)
         counts.append(fold.denials_in_row)
     assert counts == [1, 1, 1, 2, 3, 0, 1, 1, 0, 1, 1, 1], "a patch of the user's is no answer to the model"
-    fold = PendingAndDeniedProposals()
+    fold = PendingAndDeniedTracker()
     fold.apply(ProposalStaged(proposal="P1", summary="Say hi", files=(), calls=()))
     fold.apply(decide(1, DecisionKind.DENIED))
     assert not fold.pending
@@ -130,7 +130,7 @@ def test_the_advice_comes_with_the_third_denial() -> None:
 
 
 def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
-    fold = PendingAndDeniedProposals()
+    fold = PendingAndDeniedTracker()
 
     def waiting() -> list[str]:
         return [one.id for one in fold.pending]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.gate import EditLimitGate, GateClosingPolicy
+from app.agent.gate import GateClosingPolicy, TurnStagingGate
 from app.agent.interventions import closing_instruction, nudge_instruction
 from app.agent.ladder import (
     CompactContext,
@@ -289,7 +289,7 @@ class Driver:
 
     def __init__(self, outputs: list[Any], policy: GateClosingPolicy, step_limit: int) -> None:
         self.turn = TurnState()
-        self.gate = EditLimitGate(policy)
+        self.gate = TurnStagingGate(policy)
         self.events: list[Event] = []
         self._outputs = iter(outputs)
         self._step_limit = step_limit

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from app.agent.prompts import make_system_prompt
-from app.agent.request_payload import NextRequestImagesFold, RequestPayloadBuilder
+from app.agent.request_payload import NextRequestImagesFold, RequestPayloadCache
 from app.agent.side_questions import SideQuestionPayloadBuilder
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
 from app.conversation.payload.compaction_plan import CalibratedTokenEstimator
@@ -43,7 +43,7 @@ def test_payload_is_made_once_for_each_profile() -> None:
         profiles.append(profile)
         return Payload([{"role": "user", "content": profile.name}], [])
 
-    request = RequestPayloadBuilder(make, "m", sent.append)
+    request = RequestPayloadCache(make, "m", sent.append)
     made = request.payload(EndpointProfile())
     assert profiles and not sent
     assert (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.automation.check_suggestions import (
     append_check_tables,
-    parse_checks,
+    parse_check_configuration,
     suggest_checks,
     unconfigured_suggestions,
 )
@@ -110,7 +110,7 @@ def test_each_source_gives_its_checks_as_a_valid_table(tmp_path: Path, name: str
     found = suggest_checks(Workspace(tmp_path))
     assert {each.check.name: each.check.run for each in found} == expected
     tables = append_check_tables(found, 'theme = "signoff-light"')
-    assert parse_checks(tables) == [each.check for each in found]
+    assert parse_check_configuration(tables) == [each.check for each in found]
     load = partial(
         load_configuration,
         user_file=tmp_path / "none",

@@ -12,7 +12,7 @@ from app.config.settings import CheckTable
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.sandbox.confinement import AllowedCommandResources, SandboxMode
+from app.sandbox.confinement import CommandWriteMode, ConfiguredCommandAccess
 from app.sandbox.sandbox import Sandbox
 from tests.unit.tools.processes import new_mark, running
 
@@ -124,7 +124,7 @@ async def test_checks_run_one_at_a_time_and_known_results_are_reused(runtime: Op
     trees = runtime.service.versions_to_check(proposal.id)
     log = tmp_path / "shared/log"
     log.parent.mkdir()
-    runtime.sandbox.permissions = AllowedCommandResources((str(log.parent),))
+    runtime.sandbox.permissions = ConfiguredCommandAccess((str(log.parent),))
     run = f"echo in >> {log}; sleep 0.1; echo out >> {log}; exit 1"
     checks = [CheckTable(name=name, run=run) for name in ("one", "two")]
     await asyncio.gather(*(runtime.checks.run_check(check, trees) for check in (*checks, *checks)))
@@ -162,7 +162,7 @@ async def test_a_check_that_passed_stays_passed_while_it_runs_without_the_propos
 
 
 async def test_without_a_layer_no_check_runs_and_the_reason_is_shown(runtime: OpenWorkspace) -> None:
-    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=(SandboxMode.IN_PLACE,))
+    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=(CommandWriteMode.IN_PLACE,))
     runner = CheckRunner(lambda: sandbox, runtime.workspace)
     assert "checks need a layer" in await runner.unavailable_reason()
     seen = runtime.workspace.root / "ran"

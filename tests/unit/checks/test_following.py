@@ -10,7 +10,7 @@ from app.automation.check_results import CheckRunResult, CheckState, ProposalChe
 from app.automation.check_runner import ReportResult, TreesWithAndWithoutProposal
 from app.automation.check_scheduler import CheckScheduler
 from app.automation.draft_checks import DraftCheckRunner
-from app.automation.workspace_tree import WorkspaceTreeId
+from app.automation.workspace_tree import WorkspaceTreeSnapshot
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import FilesToCheckBeforeAndAfter
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
@@ -27,7 +27,7 @@ PROPOSAL = Proposal(
 )
 
 
-READ = TreesWithAndWithoutProposal(WorkspaceTreeId("c", "after"), WorkspaceTreeId("c", "before"))
+READ = TreesWithAndWithoutProposal(WorkspaceTreeSnapshot("c", "after"), WorkspaceTreeSnapshot("c", "before"))
 
 
 def everything(proposal: Proposal) -> None:

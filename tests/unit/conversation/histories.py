@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.conversation.events import (
     AssistantMessage,
-    CallDenied,
+    CallDeniedWithFeedback,
     CallOutcome,
     ContentPruned,
     DecisionKind,
@@ -328,7 +328,9 @@ class Simulation:
                     return "aborted", None
             if self.chance(12):
                 asked = one_of(self.draw, ["command", "secret", "changes", "server", "ignored"])
-                self.add(CallDenied(call=call.uid, asked=asked, subject="{x}", feedback=self.marks.text("U")))
+                self.add(
+                    CallDeniedWithFeedback(call=call.uid, asked=asked, subject="{x}", feedback=self.marks.text("U"))
+                )
             outcome = one_of(self.draw, [CallOutcome.OK, CallOutcome.OK, CallOutcome.STAGED, CallOutcome.ERROR])
             self.add(ToolResult(call=call.uid, outcome=outcome, text=self.marks.text("T", may_be_empty=True)))
             if outcome is CallOutcome.STAGED:

@@ -8,14 +8,14 @@ import pytest
 from app.conversation.events import (
     AssistantMessage,
     Event,
-    LadderMove,
+    NextActionChosen,
+    ProposalLocation,
     SideAnswer,
     SideQuestion,
-    ThreadAnchor,
     ToolCall,
     TurnStarted,
     UserMessage,
-    find_thread_of_side_event,
+    find_side_event_location,
 )
 from app.conversation.log import EventLog
 
@@ -139,13 +139,13 @@ def test_side_questions_are_found_by_their_hunk() -> None:
         SideAnswer(id=4, question="q1", proposal="P1", text="Because.", state="complete"),
         SideAnswer(id=5, question="gone", proposal="P1", text="Because.", state="complete"),
     ]
-    about_hunk, about_file = ThreadAnchor("P1", "a.py", "h"), ThreadAnchor("P1", "b.py", "")
-    found = [find_thread_of_side_event(events, number) for number in range(1, 7)]
+    about_hunk, about_file = ProposalLocation("P1", "a.py", "h"), ProposalLocation("P1", "b.py", "")
+    found = [find_side_event_location(events, number) for number in range(1, 7)]
     assert found == [None, about_hunk, about_file, about_hunk, None, None]
 
 
 async def test_events_for_nobody_stay_in_memory_for_the_last_turn_only() -> None:
-    store, move = Store(), LadderMove(rung="last response", move="request")
+    store, move = Store(), NextActionChosen(rung="last response", move="request")
     log = EventLog(store)
     for number in range(3):
         await log.append(TurnStarted(cause="message"), said(f"{number}"), move, move)

@@ -8,7 +8,7 @@ import pytest
 from app.conversation.events import (
     EVENT_JSON,
     AssistantMessage,
-    CallDenied,
+    CallDeniedWithFeedback,
     CallOutcome,
     DecisionKind,
     Event,
@@ -34,7 +34,7 @@ def test_the_record_shows_who_said_what_to_whom() -> None:
     events: list[Event] = [
         Intervention(kind=InterventionKind.FACT, text="P1 was undone."),
         UserNotice(text="The profile was corrected."),
-        CallDenied(call="c1.0", asked="command", subject="make", feedback="Not now.\nUse ninja."),
+        CallDeniedWithFeedback(call="c1.0", asked="command", subject="make", feedback="Not now.\nUse ninja."),
         HistoryCompacted(upto=1, summary="", method="truncation"),
     ]
     record = format_session_as_markdown("Title", "model", events, {})

@@ -9,17 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.agent.context import ContextTokenEstimate
-from app.agent.gate import EditLimitGate, GateClosingPolicy, UnansweredFeedback
+from app.agent.gate import GateClosingPolicy, TurnStagingGate, UnansweredFeedback
 from app.agent.turn_state import TurnState
 from app.conversation.events import (
     EVENT_JSON,
     Audience,
-    CallDenied,
+    CallDeniedWithFeedback,
     ContentPruned,
     Event,
     HistoryCompacted,
     Intervention,
-    LadderMove,
+    NextActionChosen,
     ProposalDecided,
     Question,
     RequestSent,
@@ -62,7 +62,7 @@ def said_by_user(events: list[Event]) -> list[str]:
         match event:
             case UserMessage() | UserAnswer():
                 said += marks(event.text)
-            case CallDenied():
+            case CallDeniedWithFeedback():
                 said += marks(event.feedback)
             case ProposalDecided():
                 said += marks(event.feedback)
@@ -187,7 +187,7 @@ def test_only_audience_both_is_sent(
         events.append(_with_marks_for(event))
         if data.draw(st.integers(0, 3)) == 0:
             # Ids are odd, so that there is one between two events.
-            events.append(LadderMove(rung="⟪P900⟫", move="⟪P901⟫", facts={"⟪P902⟫": 3}, id=event.id + 1))
+            events.append(NextActionChosen(rung="⟪P900⟫", move="⟪P901⟫", facts={"⟪P902⟫": 3}, id=event.id + 1))
     profile = profile.model_copy(update={"wire": wire})
     kept: list[Event] = [event for event in events if event.audience is not Audience.NOBODY]
     payload = project(events, profile, FACTS)
@@ -211,7 +211,7 @@ def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event],
         CalibratedTokenEstimator,
         lambda: ContextTokenEstimate(CalibratedTokenEstimator()),
         TurnState,
-        lambda: EditLimitGate(GateClosingPolicy()),
+        lambda: TurnStagingGate(GateClosingPolicy()),
         UnansweredFeedback,
     ):
         with_them, without = fold(), fold()

@@ -25,7 +25,7 @@ from app.conversation.events import Intervention, InterventionKind
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.render_trials import make_chat_template_trials
 from app.llm.capabilities.corrections import find_correction
-from app.llm.capabilities.template_check import ChatTemplateCheckResult, find_placement_kept_by_chat_template
+from app.llm.capabilities.template_check import MessagePlacementResult, find_placement_kept_by_chat_template
 from app.llm.failures.failures import ErrorToFailureTranslator
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
@@ -72,7 +72,7 @@ def real(path: Path) -> Template:
 
 
 @functools.cache
-def found(template: Template) -> ChatTemplateCheckResult:
+def found(template: Template) -> MessagePlacementResult:
     """What a server that renders by this template lets the check find."""
 
     async def exchange(path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:

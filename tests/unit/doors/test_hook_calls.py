@@ -13,7 +13,7 @@ from app.doors.hook.agents import parse_seconds
 from app.doors.hook.hook_entry import contains_signoff_decision_command, find_project_root, starts_interactive_shell
 from app.doors.hook.hook_messages import parse_call
 from app.doors.hook.transcripts import (
-    ResponseIdentity,
+    ResponseAndPromptIds,
     find_claude_response,
     find_codex_response,
     find_last_droid_response,
@@ -95,8 +95,8 @@ def test_the_response_of_a_call_is_the_one_that_contains_it(tmp_path: Path) -> N
         '{"cut off": "c1',
         '["c1"]',
     )
-    assert find_claude_response(path, "c1") == ResponseIdentity("first", "m")
-    assert find_claude_response(path, "c2") == ResponseIdentity()
+    assert find_claude_response(path, "c1") == ResponseAndPromptIds("first", "m")
+    assert find_claude_response(path, "c2") == ResponseAndPromptIds()
 
 
 def test_consecutive_calls_before_a_result_belong_to_one_response(tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ def test_the_last_response_of_qwen_is_that_of_the_call(tmp_path: Path) -> None:
         {"type": "assistant", "uuid": "second", "model": "m"},
         {"type": "system", "uuid": "later", "model": "other"},
     )
-    assert find_last_qwen_response(path, "c1") == ResponseIdentity("second", "m")
-    assert find_last_qwen_response(str(tmp_path / "none"), "c1") == ResponseIdentity()
+    assert find_last_qwen_response(path, "c1") == ResponseAndPromptIds("second", "m")
+    assert find_last_qwen_response(str(tmp_path / "none"), "c1") == ResponseAndPromptIds()
 
 
 def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None
         line("second", "assistant", "tool_use"),
         {"type": "other", "id": "third", "message": {"role": "assistant", "content": []}},
     )
-    assert find_last_droid_response(path, "c1") == ResponseIdentity("second", "m", "prompt")
+    assert find_last_droid_response(path, "c1") == ResponseAndPromptIds("second", "m", "prompt")
 
 
 AT = "2026-11-24T00:10:{}Z"
@@ -183,15 +183,15 @@ def test_copilot_calls_have_the_time_of_response(copilot_log: CopilotLog, monkey
     copilot_log.responds("02.200", "second", model="n")
     copilot_log.responds("03.300", "third")
     response = wait_for_call_in_copilot_log("s", AT.format("02.200"))
-    assert response == ResponseIdentity(AT.format("02.200"), "n", "second")
+    assert response == ResponseAndPromptIds(AT.format("02.200"), "n", "second")
     found = parse_call("copilot", json.dumps(CALL | {"session_id": "s", "timestamp": AT.format("03.300")}))
     assert (found.response, found.prompt, found.model) == (AT.format("03.300"), "third", "m")
     other = f"../{copilot_log.folder.name}"
-    assert wait_for_call_in_copilot_log(other, AT.format("02.200")) == ResponseIdentity(AT.format("02.200")), (
+    assert wait_for_call_in_copilot_log(other, AT.format("02.200")) == ResponseAndPromptIds(AT.format("02.200")), (
         "a session is no path"
     )
     monkeypatch.setenv("COPILOT_HOME", "/nowhere")
-    assert wait_for_call_in_copilot_log("s", AT.format("02.200")) == ResponseIdentity(AT.format("02.200"))
+    assert wait_for_call_in_copilot_log("s", AT.format("02.200")) == ResponseAndPromptIds(AT.format("02.200"))
 
 
 @pytest.mark.parametrize("agent", [{}, {"agentId": "a"}])
@@ -235,18 +235,18 @@ def kimi_log(home: Path, agent: str, *lines: tuple[str, str, int]) -> None:
 
 def test_the_response_of_kimi_is_the_step_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIMI_CODE_HOME", str(tmp_path))
-    assert find_running_kimi_response("session_1") == ResponseIdentity()
+    assert find_running_kimi_response("session_1") == ResponseAndPromptIds()
     kimi_log(tmp_path, "main", ("step.begin", "one", 1), ("tool.call", "step.begin", 2))
-    assert find_running_kimi_response("session_1") == ResponseIdentity("one", "m one")
+    assert find_running_kimi_response("session_1") == ResponseAndPromptIds("one", "m one")
     kimi_log(tmp_path, "main", ("step.end", "one", 3))
-    assert find_running_kimi_response("session_1") == ResponseIdentity(), "a log that is late tells nothing"
+    assert find_running_kimi_response("session_1") == ResponseAndPromptIds(), "a log that is late tells nothing"
     kimi_log(tmp_path, "main", ("step.begin", "two", 4))
     kimi_log(tmp_path, "agent-0", ("step.begin", "inner", 5))
     assert find_running_kimi_response("session_1").id == "inner", "a subagent of its"
     kimi_log(tmp_path, "agent-0", ("step.end", "inner", 6))
     call = CALL | {"session_id": "session_1", "client_type": "kimi_code_cli"}
     assert parse_call("kimi", json.dumps(call)).response == "two"
-    assert find_running_kimi_response("../wd_workspace/session_1") == ResponseIdentity(), "a session is no path"
+    assert find_running_kimi_response("../wd_workspace/session_1") == ResponseAndPromptIds(), "a session is no path"
 
 
 @pytest.mark.parametrize(

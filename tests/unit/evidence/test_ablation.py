@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.automation.evidence.evidence_runner import FilesChangedDuringTests
-from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk, hunks_unnoticed_by_tests_as_feedback
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence, hunks_unnoticed_by_tests_as_feedback
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
@@ -95,12 +95,12 @@ def collect(
     *,
     chosen: set[str] | None = None,
     seconds: float = 60,
-) -> ProposalEvidenceByHunk:
+) -> ProposalTestEvidence:
     check = CheckTable.model_validate({"name": "tests", "run": run})
     return asyncio.run(runtime.evidence.collect_evidence(proposal.id, chosen, check, seconds))
 
 
-def words(found: ProposalEvidenceByHunk) -> list[str]:
+def words(found: ProposalTestEvidence) -> list[str]:
     return [mark.description for mark in sorted(found.marks.values(), key=lambda mark: mark.hunk)]
 
 
@@ -199,7 +199,7 @@ def test_results_belong_to_exact_bytes_are_cached_and_quoted_for_the_model(
     quoted = hunks_unnoticed_by_tests_as_feedback(first, diffs)
     assert "shop.py @@ -5 +5 @@: none of the tests that ran notices" in quoted
     assert "+    return sum(items) + 0\n" in quoted
-    assert hunks_unnoticed_by_tests_as_feedback(ProposalEvidenceByHunk(proposal.id, 1), diffs) == ""
+    assert hunks_unnoticed_by_tests_as_feedback(ProposalTestEvidence(proposal.id, 1), diffs) == ""
     assert collect(runtime, proposal).marks == first.marks
     assert len(executed) == 3
     one = {proposal.hunks[0].id}
@@ -248,11 +248,11 @@ def test_a_check_interrupts_a_running_evidence_collection(runtime: OpenWorkspace
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
     order: list[str] = []
 
-    async def both() -> ProposalEvidenceByHunk:
+    async def both() -> ProposalTestEvidence:
         slow = CheckTable.model_validate({"name": "tests", "run": f"sleep 0.5; {RUN}"})
         quick = CheckTable.model_validate({"name": "quick", "run": "true"})
 
-        def tell(found: ProposalEvidenceByHunk) -> None:
+        def tell(found: ProposalTestEvidence) -> None:
             if found.tests and "evidence" not in order:
                 order.append("evidence")
 

@@ -8,7 +8,7 @@ from app.automation.check_results import CheckRunResult, CheckState, ProposalChe
 from app.automation.check_scheduler import HunkExclusions
 from app.automation.evidence.evidence_runner import HunkTestEvidenceCollector, ReportEvidence
 from app.automation.evidence.evidence_scheduler import HunkTestEvidenceScheduler
-from app.automation.evidence.proposal_evidence import ProposalEvidenceByHunk
+from app.automation.evidence.proposal_evidence import ProposalTestEvidence
 from app.config.settings import CheckTable
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
@@ -40,17 +40,17 @@ class Runner(HunkTestEvidenceCollector):
         seconds: float,
         tell: ReportEvidence = lambda found: None,
         wait_for_quiet: object = None,
-    ) -> ProposalEvidenceByHunk:
+    ) -> ProposalTestEvidence:
         self.running.append(proposal_id)
-        found = ProposalEvidenceByHunk(proposal_id, 1, marks=self.first, tree="t", is_running=True)
+        found = ProposalTestEvidence(proposal_id, 1, marks=self.first, tree="t", is_running=True)
         tell(found)
         try:
             await self.go.wait()
         finally:
             self.running.remove(proposal_id)
-        return ProposalEvidenceByHunk(proposal_id, 1, marks={"h": MARK}, tree="t")
+        return ProposalTestEvidence(proposal_id, 1, marks={"h": MARK}, tree="t")
 
-    async def is_current(self, found: ProposalEvidenceByHunk) -> bool:
+    async def is_current(self, found: ProposalTestEvidence) -> bool:
         return False
 
 
@@ -60,7 +60,7 @@ class Scene:
     def __init__(self) -> None:
         self.runner = Runner()
         self.chosen: HunkExclusions = None
-        self.said: dict[str, ProposalEvidenceByHunk] = {}
+        self.said: dict[str, ProposalTestEvidence] = {}
         self.follower = HunkTestEvidenceScheduler(
             self.runner,
             lambda: (CHECK,),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.automation.event_hooks import MAX_QUEUED_EVENTS, HookEventDocument, HookEventFile, HookRunner
-from app.config.config_tables import HookTable
+from app.config.config_tables import EventHookTable
 from tests.unit.tools.processes import running
 
 
@@ -29,7 +29,7 @@ def runner(root: Path, **environment: str) -> tuple[HookRunner, list[str]]:
 def run(root: Path, command: str, document: HookEventDocument | None = None, **environment: str) -> list[str]:
     """Run one hook to its end; return the lines that the user is shown."""
     hooks, told = runner(root, **environment)
-    hooks.queue_event([HookTable(on="turn_ended", run=command)], document or ended())
+    hooks.queue_event([EventHookTable(on="turn_ended", run=command)], document or ended())
     hooks.close()
     return told
 
@@ -39,7 +39,8 @@ def test_events_come_in_their_order_one_at_a_time(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     for number in range(12):
         hooks.queue_event(
-            [HookTable(on="turn_ended", run=run), HookTable(on="question", run="touch wrong")], ended(number)
+            [EventHookTable(on="turn_ended", run=run), EventHookTable(on="question", run="touch wrong")],
+            ended(number),
         )
     hooks.close()
     lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
@@ -84,7 +85,7 @@ def test_a_hook_gets_no_key_and_paths_that_are_not_utf_8_escaped(tmp_path: Path)
 def test_a_failure_is_one_line_and_said_once_in_a_row(tmp_path: Path, run: str, said: str) -> None:
     hooks, told = runner(tmp_path)
     for number in range(3):
-        hooks.queue_event([HookTable(on="turn_ended", run=run)], ended(number))
+        hooks.queue_event([EventHookTable(on="turn_ended", run=run)], ended(number))
     hooks.close()
     (line,) = told
     assert said in line and "\n" not in line and "\033" not in line
@@ -94,7 +95,8 @@ def test_a_hook_that_cannot_be_started_is_reported_and_loses_no_event(tmp_path: 
     hooks, told = runner(tmp_path)
     for number in range(2):
         hooks.queue_event(
-            [HookTable(on="turn_ended", run="true \0"), HookTable(on="turn_ended", run="cat >>out")], ended(number)
+            [EventHookTable(on="turn_ended", run="true \0"), EventHookTable(on="turn_ended", run="cat >>out")],
+            ended(number),
         )
     hooks.close()
     (line,) = told
@@ -112,7 +114,7 @@ def test_closing_before_a_hook_has_started_does_not_wait(tmp_path: Path) -> None
         for _ in range(20):
             hooks, told = runner(tmp_path)
             hooks.patience = 0.0
-            hooks.queue_event([HookTable(on="turn_ended", run="sleep 60", seconds=1)], ended())
+            hooks.queue_event([EventHookTable(on="turn_ended", run="sleep 60", seconds=1)], ended())
             hooks.close()
             assert told == []
     finally:
@@ -121,7 +123,10 @@ def test_closing_before_a_hook_has_started_does_not_wait(tmp_path: Path) -> None
 
 def test_events_after_the_end_run_no_hook(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
-    first, later = HookTable(on="turn_ended", run="touch first"), HookTable(on="turn_ended", run="touch later")
+    first, later = (
+        EventHookTable(on="turn_ended", run="touch first"),
+        EventHookTable(on="turn_ended", run="touch later"),
+    )
     hooks.queue_event([first], ended())
     hooks.close()
     hooks.queue_event([first, later], ended())
@@ -141,10 +146,10 @@ def test_hook_is_ended_with_its_children(tmp_path: Path, why: str, monkeypatch: 
     # It tells by a pipe that it has begun: an exit that comes sooner ends it all the same.
     os.mkfifo(tmp_path / "begun")
     run = f"setsid sh -c 'trap \"\" TERM; echo >begun; sleep {mark}' & sleep {mark}"
-    hooks.queue_event([HookTable(on="turn_ended", run=run, seconds=0.5 if why == "limit" else 60)], ended())
+    hooks.queue_event([EventHookTable(on="turn_ended", run=run, seconds=0.5 if why == "limit" else 60)], ended())
     if why == "exit":
         (tmp_path / "begun").read_text()
-        hooks.queue_event([HookTable(on="turn_ended", run=run, seconds=60)], ended())
+        hooks.queue_event([EventHookTable(on="turn_ended", run=run, seconds=60)], ended())
     else:
         threading.Thread(target=(tmp_path / "begun").read_text, daemon=True).start()
     hooks.close()
@@ -157,7 +162,7 @@ def test_hook_is_ended_with_its_children(tmp_path: Path, why: str, monkeypatch: 
 def test_too_many_events_drop_the_oldest(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
     hooks, told = runner(tmp_path)
-    hook = HookTable(on="turn_ended", run="test -e went || read x <go; touch went; cat >>out")
+    hook = EventHookTable(on="turn_ended", run="test -e went || read x <go; touch went; cat >>out")
     for number in range(MAX_QUEUED_EVENTS + 50):
         hooks.queue_event([hook], ended(number))
     assert len(told) == 1 and "oldest" in told[0]

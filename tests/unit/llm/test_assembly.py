@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import ResponseTooLarge
-from app.llm.response.response_assembly import DeltaMerger, ResponseAssembly
+from app.llm.response.response_assembly import DeltaCoalescer, ResponseAssembly
 from app.llm.values.requests_and_updates import ReasoningDelta, ResponseCompleted, TextDelta
 
 TEXT = st.text(st.sampled_from("ab <>/think\n🎉é[]_TOL"), max_size=60)
@@ -31,7 +31,7 @@ def assembled(chunks: list[dict[str, Any]], *, closing: bool = False) -> tuple[R
     """The response, and what was given out on the way."""
     assembly = ResponseAssembly(["read_file", "edit_file"], closing=closing)
     updates: list[Any] = []
-    deltas = DeltaMerger()
+    deltas = DeltaCoalescer()
     for one in chunks:
         assembly.feed(one, deltas)
         updates += deltas.pop_all()
@@ -177,5 +177,5 @@ def test_a_response_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> N
         assembly = ResponseAssembly()
         with pytest.raises(ResponseTooLarge):
             for number in range(2_000):
-                assembly.feed(chunk(**delta(number)), DeltaMerger())
+                assembly.feed(chunk(**delta(number)), DeltaCoalescer())
             raise AssertionError(f"{what} go on without end")

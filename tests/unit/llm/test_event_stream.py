@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent, ServerSentEventDecoder
-from app.llm.response.response_assembly import Delta, DeltaMerger
-from app.llm.transport import BackgroundBodyReader
+from app.llm.response.response_assembly import Delta, DeltaCoalescer
+from app.llm.transport import BufferedBodyReader
 from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, TextDelta
 
 LINES = st.lists(
@@ -100,7 +100,7 @@ class Body:
 
 
 async def taken(body: Body) -> list[bytes]:
-    async with BackgroundBodyReader(body()) as arrivals:
+    async with BufferedBodyReader(body()) as arrivals:
         parts = []
         while part := await arrivals.read_available():
             parts.append(part)
@@ -116,7 +116,7 @@ def test_all_of_a_body_is_taken_in_its_order_a_little_at_a_time(pieces: list[byt
 
 async def test_available_small_pieces_are_read_together_and_before_a_failure() -> None:
     assert len(await taken(Body([b"token "] * 1_000))) < 50
-    async with BackgroundBodyReader(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
+    async with BufferedBodyReader(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
         assert await arrivals.read_available() == b"something"
         for _ in range(2):
             with pytest.raises(ValueError, match="cut"):
@@ -125,7 +125,7 @@ async def test_available_small_pieces_are_read_together_and_before_a_failure() -
 
 async def test_an_unread_body_is_not_read_ahead_and_is_closed() -> None:
     body = Body([b"x" * LARGE] * 1_000)
-    async with BackgroundBodyReader(body()) as arrivals:
+    async with BufferedBodyReader(body()) as arrivals:
         await arrivals.read_available()
         for _ in range(20):
             await asyncio.sleep(0)
@@ -135,7 +135,7 @@ async def test_an_unread_body_is_not_read_ahead_and_is_closed() -> None:
 
 async def test_waiting_for_the_end_of_a_body_raises_no_error() -> None:
     cut, silent = Body([b"some"], ValueError("cut")), Body([b"some"])
-    async with BackgroundBodyReader(cut()) as arrivals:
+    async with BufferedBodyReader(cut()) as arrivals:
         await arrivals.wait_for_end(60)
     assert cut.closed
 
@@ -144,7 +144,7 @@ async def test_waiting_for_the_end_of_a_body_raises_no_error() -> None:
             yield piece
             await asyncio.Event().wait()
 
-    async with BackgroundBodyReader(stays_open()) as arrivals:
+    async with BufferedBodyReader(stays_open()) as arrivals:
         assert await arrivals.read_available() == b"some"
         await arrivals.wait_for_end(0)
 
@@ -157,7 +157,7 @@ PIECES = st.one_of(
 
 
 def collected(pieces: list[Delta]) -> list[Delta]:
-    deltas = DeltaMerger()
+    deltas = DeltaCoalescer()
     for piece in pieces:
         match piece:
             case TextDelta(text):

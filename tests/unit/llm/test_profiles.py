@@ -8,7 +8,7 @@ import pytest
 from app.llm.capabilities.profiles import (
     DEFAULT_PROFILES,
     InvalidProfileSetting,
-    LearnedProfile,
+    ProfileLearner,
     find_server_kind,
     profile_cache_key,
     read_learned_fields,
@@ -57,7 +57,7 @@ def test_learned_fields_override_the_seed_and_the_user_both() -> None:
     cache: dict[str, dict[str, Any]] = {}
     endpoint = Endpoint("http://localhost:11434/v1/", "q")
     known = resolve_profile(endpoint.base_url, "q", cache=cache)
-    beliefs = LearnedProfile(endpoint, known, known, cache, time.time)
+    beliefs = ProfileLearner(endpoint, known, known, cache, time.time)
     beliefs.learn(mid_system=known.mid_system)
     assert not cache, "what is no news is not kept"
     beliefs.learn(mid_system="fold_first", tool_choice_none="ignored")
@@ -75,7 +75,7 @@ def test_learned_fields_override_the_seed_and_the_user_both() -> None:
 def test_an_examination_replaces_what_was_learned() -> None:
     endpoint = Endpoint("http://localhost:11434/v1", "q")
     cache: dict[str, dict[str, Any]] = {}
-    LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(), cache, time.time).learn(mid_system="fold_user")
+    ProfileLearner(endpoint, EndpointProfile(), EndpointProfile(), cache, time.time).learn(mid_system="fold_user")
     replace_learned_by_diagnosis(
         cache, endpoint, DEFAULT_PROFILES["ollama"].model_copy(update={"stream_usage": False})
     )
@@ -106,7 +106,7 @@ def test_learned_fields_expire_and_costly_ones_sooner() -> None:
     cache: dict[str, dict[str, Any]] = {}
     today = 2_000_000_000.0
     now = [today]
-    beliefs = LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(), cache, lambda: now[0])
+    beliefs = ProfileLearner(endpoint, EndpointProfile(), EndpointProfile(), cache, lambda: now[0])
     beliefs.learn(tools_supported=False, mid_system="fold_first", context_window=4096)
     now[0] += 16 * 60
     beliefs.forget_expired()
@@ -118,10 +118,10 @@ def test_learned_fields_expire_and_costly_ones_sooner() -> None:
     )
     assert [belief.field for belief in read_learned_fields(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
     # One that begins with what another has learned forgets it at the same time, but never what the user says.
-    later = LearnedProfile(
+    later = ProfileLearner(
         endpoint, EndpointProfile(), EndpointProfile(mid_system="fold_first"), cache, lambda: now[0]
     )
-    told = LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(mid_system="fold_user"), cache, lambda: now[0])
+    told = ProfileLearner(endpoint, EndpointProfile(), EndpointProfile(mid_system="fold_user"), cache, lambda: now[0])
     now[0] = today + 40 * 86_400
     later.forget_expired()
     told.forget_expired()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEdit
+from app.proposals.decide.conflicts import ConflictChoice, FileConflict, UnsavedEdit
 from app.proposals.text.document import Document
 from app.proposals.text.file_warnings import describe_file_facts
 from app.proposals.values.models import FileOperation, Proposal, ProposalState
@@ -21,17 +21,17 @@ from tests.examples import scale_examples
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
-DISK, PROPOSED, BOTH = ConflictSide.DISK, ConflictSide.PROPOSED, ConflictSide.BOTH
+DISK, PROPOSED, BOTH = ConflictChoice.DISK, ConflictChoice.PROPOSED, ConflictChoice.BOTH
 ORIGIN = ProposalOrigin(kind=OriginKind.REF, ref="side")
 
 
-def resolve(site: Bench, conflict: FileConflict, *choices: ConflictSide) -> Proposal:
+def resolve(site: Bench, conflict: FileConflict, *choices: ConflictChoice) -> Proposal:
     """Save a choice for each region, or for the whole file."""
     resolution = choices[0] if conflict.whole else conflict.text_with_choices(choices)
     return site.service.resolve_conflict(conflict.proposal, conflict.path, resolution, conflict.disk)
 
 
-def resolve_and_approve(site: Bench, conflict: FileConflict, *choices: ConflictSide) -> Proposal:
+def resolve_and_approve(site: Bench, conflict: FileConflict, *choices: ConflictChoice) -> Proposal:
     """Save the choices and approve the proposal; return it as it was saved."""
     saved = resolve(site, conflict, *choices)
     site.service.approve(saved.id, revision=saved.revision)
@@ -370,7 +370,7 @@ def test_a_file_created_by_both_conflicts_where_it_differs(bench: Make) -> None:
 
 
 @pytest.mark.parametrize("side", [DISK, PROPOSED])
-def test_a_deletion_and_a_binary_file_are_taken_from_one_side(bench: Make, side: ConflictSide) -> None:
+def test_a_deletion_and_a_binary_file_are_taken_from_one_side(bench: Make, side: ConflictChoice) -> None:
     site = bench({"a.bin": b"\0a", "b.txt": "b\n", "c.txt": "c\n"})
     changes = {
         "a.bin": (leaf(b"\0a"), leaf(b"\0b")),

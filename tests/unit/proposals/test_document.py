@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.edit_script import encode_new_content
+from app.proposals.locate.edit_script import encode_preserving_unchanged_lines
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import (
     MAX_LINES,
@@ -12,7 +12,7 @@ from app.proposals.text.document import (
     display_lines_for_diff,
     encode_surrogateescape,
     split_lines,
-    split_text,
+    split_lines_without_endings,
 )
 from app.proposals.text.line_comparison import LineRange, find_lines_unlike_every_version
 from app.proposals.values.proposal_errors import NotEditable
@@ -61,7 +61,7 @@ def test_any_bytes_join_to_themselves(data: bytes) -> None:
 def test_only_line_feeds_cut_lines() -> None:
     assert split_lines(b"a\x0cb\rc\xe2\x80\xa8d\ne") == [b"a\x0cb\rc\xe2\x80\xa8d\n", b"e"]
     assert Document(CORPUS["odd separators"][0]).line_texts == ("a\x0cb\x85c\u2028d\re",)
-    assert split_text("a\r\nb\u2028c\n") == ["a", "b\u2028c"]
+    assert split_lines_without_endings("a\r\nb\u2028c\n") == ["a", "b\u2028c"]
 
 
 def test_binary_files_and_too_many_lines_are_not_edited() -> None:
@@ -128,7 +128,7 @@ def test_the_document_keeps_the_given_text(
     data = (eol.join(old) + (eol if old and closed[0] else "")).encode(encoding)
     text = "\n".join(new) + ("\n" if new and closed[1] else "")
     document = Document(data)
-    after = Document(encode_new_content(document, text))
+    after = Document(encode_preserving_unchanged_lines(document, text))
     assert after.text == text
     if document.data and document.text:
         assert after.byte_order_mark == document.byte_order_mark
@@ -137,14 +137,16 @@ def test_the_document_keeps_the_given_text(
 
 def test_new_content_for_an_empty_or_binary_file_is_taken_unchanged() -> None:
     for data in (b"", b"\0\xff\r\n"):
-        assert encode_new_content(Document(data), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
-    assert encode_new_content(Document(b"\xef\xbb\xbfx\r\n"), "\ufeffa\nb\n") == b"\xef\xbb\xbfa\r\nb\r\n"
+        assert encode_preserving_unchanged_lines(Document(data), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
+    assert (
+        encode_preserving_unchanged_lines(Document(b"\xef\xbb\xbfx\r\n"), "\ufeffa\nb\n") == b"\xef\xbb\xbfa\r\nb\r\n"
+    )
 
 
 @given(st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\xff\n", b"\n"]), max_size=8))
 def test_the_same_text_is_the_same_bytes(lines: list[bytes]) -> None:
     document = Document(b"".join(lines))
-    assert encode_new_content(document, document.text) == document.data
+    assert encode_preserving_unchanged_lines(document, document.text) == document.data
 
 
 ANY_LINES = st.lists(st.sampled_from("abcd"), max_size=12)

@@ -17,10 +17,10 @@ from app.proposals.values.models import FileOperation, Proposal, ProposalState, 
 from app.proposals.values.proposal_errors import (
     ChangedSinceShown,
     EditRefused,
+    NoSuchPendingHunk,
     NothingToStage,
     NotPending,
     ProposalError,
-    UnknownHunk,
     UnknownProposal,
     shorten_to_byte_limit,
 )
@@ -115,7 +115,7 @@ def test_a_hunk_is_decided_once(bench: Make, decided: str) -> None:
     before, stored = site.tree(), site.service.get(proposal.id)
     for name in ("1", proposal.hunks[0].id):
         for again in (site.service.approve, site.service.deny):
-            with pytest.raises(UnknownHunk, match="P1 has no hunk 1 that waits; those that wait are 2"):
+            with pytest.raises(NoSuchPendingHunk, match="P1 has no hunk 1 that waits; those that wait are 2"):
                 again(proposal.id, [name])
     assert (site.tree(), site.service.get(proposal.id)) == (before, stored)
 
@@ -168,7 +168,7 @@ def test_files_without_hunks_are_chosen_by_their_path(bench: Make) -> None:
     result = site.service.approve(proposal.id, ["moved.txt", "empty.txt"])
     assert result.proposal.state is ProposalState.PARTLY_APPROVED
     assert set(site.tree()) == {"moved.txt", "empty.txt", "b.bin", "run.sh"}
-    with pytest.raises(UnknownHunk, match=r"no hunk moved\.txt that waits; those that wait are 1, b\.bin"):
+    with pytest.raises(NoSuchPendingHunk, match=r"no hunk moved\.txt that waits; those that wait are 1, b\.bin"):
         site.service.approve(proposal.id, ["moved.txt"])
     site.service.deny(proposal.id, ["b.bin"])
     assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
@@ -288,8 +288,8 @@ def test_errors_are_one_line_and_change_nothing_nor_does_the_same_text(bench: Ma
     replace = site.service.replace_proposed_text
     attempts: list[tuple[type[ProposalError], Callable[[], object]]] = [
         (UnknownProposal, lambda: site.service.get("P99")),
-        (UnknownHunk, lambda: site.service.approve(proposal.id, ["7"])),
-        (UnknownHunk, lambda: site.service.approve(proposal.id, [])),
+        (NoSuchPendingHunk, lambda: site.service.approve(proposal.id, ["7"])),
+        (NoSuchPendingHunk, lambda: site.service.approve(proposal.id, [])),
         (ChangedSinceShown, lambda: site.service.approve(proposal.id, revision=9)),
         (ProposalError, lambda: site.service.undo(proposal.id)),
         (ProposalError, lambda: site.service.redo(proposal.id)),

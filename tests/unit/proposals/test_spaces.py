@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.proposals.text.diff import LineChange
 from app.proposals.text.line_comparison import Ranges, changed_words
-from widgets.diff.white_space import are_equal_ignoring_space, split_off_space_changes, whitespace_rules
+from widgets.diff.white_space import are_equal_ignoring_space, significant_whitespace, split_off_space_changes
 
 SAME = [
     ("a.go", "\tx := 1", "    x := 1"),
@@ -54,8 +54,8 @@ OTHER = [
 def test_only_white_space_without_meaning_is_ignored() -> None:
     for pairs, equal in ((SAME, True), (OTHER, False)):
         for path, old, new in pairs:
-            assert are_equal_ignoring_space(old, new, whitespace_rules(path)) is equal, (path, old)
-            assert are_equal_ignoring_space(new, old, whitespace_rules(path)) is equal, (path, old)
+            assert are_equal_ignoring_space(old, new, significant_whitespace(path)) is equal, (path, old)
+            assert are_equal_ignoring_space(new, old, significant_whitespace(path)) is equal, (path, old)
 
 
 LINE = st.text(st.sampled_from("ab \t+-\"'`\\(,#.é\u00a0"), max_size=14)
@@ -63,7 +63,7 @@ LINE = st.text(st.sampled_from("ab \t+-\"'`\\(,#.é\u00a0"), max_size=14)
 
 @given(st.sampled_from(["a.go", "a.py", "a.css", "x.md", "Makefile", "none"]), LINE, LINE)
 def test_lines_equal_but_for_space_have_the_same_words(path: str, old: str, new: str) -> None:
-    if are_equal_ignoring_space(old, new, whitespace_rules(path)):
+    if are_equal_ignoring_space(old, new, significant_whitespace(path)):
         assert re.sub(r"[ \t\r\f]", "", old) == re.sub(r"[ \t\r\f]", "", new)
         assert re.findall(r"\w+", old) == re.findall(r"\w+", new)
 
@@ -73,7 +73,7 @@ LINES = st.lists(st.sampled_from(["a", " a", "a ", "b(c)", "b( c )", "", "  ", "
 
 @given(st.sampled_from(["a.go", "a.py"]), LINES, LINES)
 def test_shown_and_hidden_parts_make_up_the_whole_hunk(path: str, old: list[str], new: list[str]) -> None:
-    meaning = whitespace_rules(path)
+    meaning = significant_whitespace(path)
     rest = split_off_space_changes(old, new, meaning)
     if rest is None:
         return
@@ -95,14 +95,14 @@ def test_hunk_is_whole_unless_space_changes_are_hidden() -> None:
         (["a", " b"], ["c", "b"], ((LineChange(0, 2, 0, 2),), 0, 1)),
         (["a ", " b"], ["a", "b"], ([LineChange(1, 2, 1, 2)], 1, 1)),
     ):
-        assert split_off_space_changes(old, new, whitespace_rules("a.py")) == rest
-    assert split_off_space_changes(["a "], ["a"], whitespace_rules("a.csv")) is None
-    assert split_off_space_changes([], ["a"], whitespace_rules("a.go")) is None
+        assert split_off_space_changes(old, new, significant_whitespace("a.py")) == rest
+    assert split_off_space_changes(["a "], ["a"], significant_whitespace("a.csv")) is None
+    assert split_off_space_changes([], ["a"], significant_whitespace("a.go")) is None
 
 
 def test_comparing_a_long_line_of_quotes_takes_linear_time() -> None:
     line = '\\"' * 100_000 + "\\"
-    assert not are_equal_ignoring_space(f"{line} x", f"{line}  x", whitespace_rules("a.go"))
+    assert not are_equal_ignoring_space(f"{line} x", f"{line}  x", significant_whitespace("a.go"))
 
 
 def cut(line: str, ranges: Ranges) -> list[str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileOperation, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import ProposalOrigin
-from app.proposals.values.proposal_errors import ChangedSinceShown, UnknownHunk
+from app.proposals.values.proposal_errors import ChangedSinceShown, NoSuchPendingHunk
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.test_subsets import contents
@@ -169,7 +169,7 @@ def test_a_split_needs_the_shown_revision_and_a_pending_hunk(site: Bench) -> Non
     proposal = site.write(**{"a.py": NEW})
     with pytest.raises(ChangedSinceShown):
         site.service.split_hunks(proposal.id, SelectedLines("a.py", frozenset([1])), proposal.revision + 1)
-    with pytest.raises(UnknownHunk):
+    with pytest.raises(NoSuchPendingHunk):
         site.service.split_hunks(proposal.id, SelectedLines("b.py", frozenset([1])), proposal.revision)
     assert (
         site.service.split_hunks(proposal.id, SelectedLines("a.py", frozenset([1, 2]), frozenset([1, 2, 3])), 1) == ()
@@ -177,7 +177,7 @@ def test_a_split_needs_the_shown_revision_and_a_pending_hunk(site: Bench) -> Non
     assert site.service.get(proposal.id) == proposal, "nothing had to be cut"
     site.put(**{"w.txt": "a\nb\n".encode("utf-16")})
     wide = site.edit("w.txt", ("a\nb\n", "c\nd\n"))
-    with pytest.raises(UnknownHunk, match="not in UTF-8"):
+    with pytest.raises(NoSuchPendingHunk, match="not in UTF-8"):
         site.service.split_hunks(wide.id, SelectedLines("w.txt", frozenset([0])), wide.revision)
 
 

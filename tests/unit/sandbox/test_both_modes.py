@@ -12,7 +12,7 @@ import pytest
 from app.sandbox import overlay_layer, workspace_backup
 from app.sandbox import sandbox as choosing
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import SandboxCapabilities, SandboxedWorkspace, SandboxMode, landlock_version
+from app.sandbox.confinement import CommandWriteMode, SandboxCapabilities, SandboxedWorkspace, landlock_version
 from app.sandbox.run_folders import remove_stale_folders, remove_tree, temporary_run_folder
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import PermissionAnswer
@@ -22,7 +22,7 @@ from tests.unit.sandbox.test_scripts import shell
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
 
-async def sandbox_of(root: Path, way: SandboxMode) -> Sandbox:
+async def sandbox_of(root: Path, way: CommandWriteMode) -> Sandbox:
     sandbox = Sandbox(Workspace(root), root.parent / "state/runs", own_folders=(root.parent / "state",), modes=[way])
     probe = await sandbox.probe()
     if probe.mode is not way:
@@ -48,8 +48,8 @@ def test_pending_files_are_not_written_through_a_link_outside_and_remove_no_othe
     assert [path.name for path in (tmp_path / "folder/e").iterdir()] == ["kept"]
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
-async def test_signoffs_own_files_do_not_count_as_changes_of_a_command(root: Path, way: SandboxMode) -> None:
+@pytest.mark.parametrize("way", list(CommandWriteMode))
+async def test_signoffs_own_files_do_not_count_as_changes_of_a_command(root: Path, way: CommandWriteMode) -> None:
     (root / ".gitignore").write_text("own/ignored/\n")
     workspace = Workspace(root, off_limits=[root / "own"])
     sandbox = Sandbox(workspace, root.parent / "runs", own_folders=(), modes=[way])
@@ -60,11 +60,11 @@ async def test_signoffs_own_files_do_not_count_as_changes_of_a_command(root: Pat
         found = await run.find_changes()
         assert [each.path for each in found.touched] == ["kept"]
         await run.write_back(found.ignored_paths)
-    assert way is SandboxMode.IN_PLACE or not (root / "own").exists()
+    assert way is CommandWriteMode.IN_PLACE or not (root / "own").exists()
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
-async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path, way: SandboxMode) -> None:
+@pytest.mark.parametrize("way", list(CommandWriteMode))
+async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path, way: CommandWriteMode) -> None:
     for folder in (root, root / "sub"):
         folder.mkdir(exist_ok=True)
         subprocess.run(["git", "init", "--quiet", folder], check=True)
@@ -101,9 +101,11 @@ async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path,
         ]
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
+@pytest.mark.parametrize("way", list(CommandWriteMode))
 @pytest.mark.parametrize("unreadable", [".git/index", "sub/.git/index"])
-async def test_nothing_is_ignored_if_an_index_cannot_be_read(root: Path, way: SandboxMode, unreadable: str) -> None:
+async def test_nothing_is_ignored_if_an_index_cannot_be_read(
+    root: Path, way: CommandWriteMode, unreadable: str
+) -> None:
     for folder in (root, root / "sub"):
         folder.mkdir(exist_ok=True)
         subprocess.run(["git", "init", "--quiet", folder], check=True)
@@ -114,16 +116,16 @@ async def test_nothing_is_ignored_if_an_index_cannot_be_read(root: Path, way: Sa
         assert [each.path for each in (await run.find_changes()).touched] == ["sub/a.cfg"]
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
+@pytest.mark.parametrize("way", list(CommandWriteMode))
 @pytest.mark.parametrize("name", ["d", "d" * 250])
-async def test_endlessly_nested_folders_are_left_out(root: Path, way: SandboxMode, name: str) -> None:
+async def test_endlessly_nested_folders_are_left_out(root: Path, way: CommandWriteMode, name: str) -> None:
     sandbox = await sandbox_of(root, way)
     nest = f"for _ in range(1100 if {len(name)} < 2 else 20): os.mkdir('{name}'); os.chdir('{name}')"
     async with sandbox.open_run({}) as run:
         await printed(run, f"echo x > kept; exec python3 -c \"import os\n{nest}\nopen('z', 'w')\"")
         found = await run.find_changes()
         assert [each.path for each in found.touched] == ["kept"]
-        assert way is SandboxMode.IN_PLACE or [
+        assert way is CommandWriteMode.IN_PLACE or [
             one for one in found.unsupported if one.endswith(f"/{name}: nested too deep")
         ]
     assert list(root.iterdir()) == []
@@ -135,7 +137,9 @@ async def test_endlessly_nested_folders_are_left_out(root: Path, way: SandboxMod
 @pytest.mark.usefixtures("ordinary_user")
 async def test_unwritable_ignored_file_does_not_stop_the_others(root: Path, tmp_path: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
-    bench = Bench(Workspace(root), MemoryDraft(Workspace(root)), PermissionAnswer(True), modes=[SandboxMode.OVERLAY])
+    bench = Bench(
+        Workspace(root), MemoryDraft(Workspace(root)), PermissionAnswer(True), modes=[CommandWriteMode.OVERLAY]
+    )
     (root / "sub").mkdir(mode=0o500)
     bench.draft.held["sub/waits"] = b"waits\n"
     output = await bench.call("run_command", command="chmod 700 sub; echo 1 > sub/a.log; echo 2 > b; cat sub/waits")
@@ -143,7 +147,7 @@ async def test_unwritable_ignored_file_does_not_stop_the_others(root: Path, tmp_
     assert "not all of it could be written, permission denied: sub/a.log" in output.text
 
 
-async def chosen(root: Path, runs: Path, *ways: SandboxMode) -> SandboxCapabilities:
+async def chosen(root: Path, runs: Path, *ways: CommandWriteMode) -> SandboxCapabilities:
     return await Sandbox(Workspace(root), runs, own_folders=(), modes=ways).probe()
 
 
@@ -156,11 +160,11 @@ async def test_overlay_is_used_wherever_it_can_be_mounted_and_holds_what_is_writ
     mount = ["unshare", "-Urm", "mount", "-t", "overlay", "overlay", "-o", over, str(root)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("there is none here")
-    assert await chosen(root, tmp_path / "runs", *SandboxMode) == SandboxCapabilities(
-        SandboxMode.OVERLAY, landlock=landlock_version()
+    assert await chosen(root, tmp_path / "runs", *CommandWriteMode) == SandboxCapabilities(
+        CommandWriteMode.OVERLAY, landlock=landlock_version()
     )
     monkeypatch.setenv("PATH", "/nonexistent")
-    probe = await chosen(root, tmp_path / "runs", SandboxMode.OVERLAY)
+    probe = await chosen(root, tmp_path / "runs", CommandWriteMode.OVERLAY)
     assert probe.why_not.startswith("a layer over this file system does not hold what is written (")
     assert "mkdir" in probe.why_not
 
@@ -175,7 +179,7 @@ async def test_neither_rules_nor_programs_of_the_workspace_prevent_an_overlay(
         (root / "bin" / name).write_text("#!/bin/sh\nexit 1\n")
         (root / "bin" / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{root}/bin:{os.environ['PATH']}")
-    assert (await chosen(root, tmp_path / "runs", *SandboxMode)).mode is SandboxMode.OVERLAY
+    assert (await chosen(root, tmp_path / "runs", *CommandWriteMode)).mode is CommandWriteMode.OVERLAY
 
 
 @pytest.mark.layer
@@ -183,7 +187,7 @@ async def test_neither_rules_nor_programs_of_the_workspace_prevent_an_overlay(
 async def test_an_unwritable_workspace_gets_an_overlay_too(root: Path, tmp_path: Path) -> None:
     root.chmod(0o555)
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=())
-    assert (await sandbox.probe()).mode is SandboxMode.OVERLAY
+    assert (await sandbox.probe()).mode is CommandWriteMode.OVERLAY
     async with sandbox.open_run({}) as run:
         assert "denied" in await printed(run, "echo x > new")
 
@@ -192,22 +196,22 @@ async def test_an_unwritable_workspace_gets_an_overlay_too(root: Path, tmp_path:
 async def test_git_finds_the_repository_above_the_workspace(root: Path, tmp_path: Path) -> None:
     (root / "sub").mkdir()
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    sandbox = Sandbox(Workspace(root / "sub"), tmp_path / "runs", own_folders=(), modes=[SandboxMode.OVERLAY])
+    sandbox = Sandbox(Workspace(root / "sub"), tmp_path / "runs", own_folders=(), modes=[CommandWriteMode.OVERLAY])
     async with sandbox.open_run({}) as run:
         assert await printed(run, "echo x > new; git status --short new") == "?? new\n"
 
 
 async def test_the_mode_is_chosen_by_what_works(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
-    probe = await chosen(root, tmp_path / "file", *SandboxMode)
-    assert probe.mode is SandboxMode.IN_PLACE and "File exists" in probe.why_not
+    probe = await chosen(root, tmp_path / "file", *CommandWriteMode)
+    assert probe.mode is CommandWriteMode.IN_PLACE and "File exists" in probe.why_not
     monkeypatch.setattr(choosing, "landlock_version", lambda: 0)
-    probe = await chosen(root, tmp_path / "runs", SandboxMode.IN_PLACE)
-    assert (probe.mode, probe.is_confined) == (SandboxMode.IN_PLACE, False)
+    probe = await chosen(root, tmp_path / "runs", CommandWriteMode.IN_PLACE)
+    assert (probe.mode, probe.is_confined) == (CommandWriteMode.IN_PLACE, False)
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
-async def test_a_link_in_place_of_a_folder_moves_and_reads_nothing_outside(root: Path, way: SandboxMode) -> None:
+@pytest.mark.parametrize("way", list(CommandWriteMode))
+async def test_a_link_in_place_of_a_folder_moves_and_reads_nothing_outside(root: Path, way: CommandWriteMode) -> None:
     outside = root.parent / "outside"
     for folder, text in ((outside, "secret"), (root / "a", "own"), (root / "build", "own"), (root / "c", "own")):
         for name in ("key", "build/key", "d/key"):
@@ -230,8 +234,8 @@ async def test_a_link_in_place_of_a_folder_moves_and_reads_nothing_outside(root:
     assert (root / "build").readlink() == outside
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
-async def test_nothing_that_git_ignores_replaces_what_it_does_not_ignore(root: Path, way: SandboxMode) -> None:
+@pytest.mark.parametrize("way", list(CommandWriteMode))
+async def test_nothing_that_git_ignores_replaces_what_it_does_not_ignore(root: Path, way: CommandWriteMode) -> None:
     (root / ".gitignore").write_text("build/\nfile\n!file/\n")
     for name in ("build", "sub/build", "file/a"):
         (root / name).parent.mkdir(exist_ok=True)
@@ -244,8 +248,8 @@ async def test_nothing_that_git_ignores_replaces_what_it_does_not_ignore(root: P
     assert {(root / name).read_text() for name in ("build", "sub/build", "file/a")} == {"mine"}
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
-async def test_a_command_neither_reads_nor_clears_the_users_keys(root: Path, way: SandboxMode) -> None:
+@pytest.mark.parametrize("way", list(CommandWriteMode))
+async def test_a_command_neither_reads_nor_clears_the_users_keys(root: Path, way: CommandWriteMode) -> None:
     numbers = {"x86_64": (248, 250), "aarch64": (217, 219)}.get(os.uname().machine)
     libc, session = ctypes.CDLL(None), ctypes.c_int(-3)
     if numbers is None or libc.syscall(numbers[0], b"user", b"signoff", b"key", ctypes.c_size_t(3), session) < 0:
@@ -257,8 +261,8 @@ async def test_a_command_neither_reads_nor_clears_the_users_keys(root: Path, way
     assert libc.syscall(*search[:2], session, *search[3:]) > 0
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
-async def test_no_change_is_staged_in_a_folder_that_tools_do_not_touch(root: Path, way: SandboxMode) -> None:
+@pytest.mark.parametrize("way", list(CommandWriteMode))
+async def test_no_change_is_staged_in_a_folder_that_tools_do_not_touch(root: Path, way: CommandWriteMode) -> None:
     subprocess.run(["git", "init", "-q", "sub"], cwd=root, check=True)
     sandbox = await sandbox_of(root, way)
     async with sandbox.open_run({}) as run:

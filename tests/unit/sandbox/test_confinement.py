@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import AllowedCommandResources
+from app.sandbox.confinement import ConfiguredCommandAccess
 from app.sandbox.outside_access import find_outside_access, is_in_any_folder
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import READ_LIMIT, Workspace
@@ -20,7 +20,7 @@ from tests.unit.sandbox.test_both_modes import printed
 
 def outside() -> Path:
     """A folder that the user may write in and a command may not, wherever the checkout lies."""
-    temporary = find_outside_access(AllowedCommandResources(), ()).temporary
+    temporary = find_outside_access(ConfiguredCommandAccess(), ()).temporary
     homes = [Path(each.pw_dir) for each in pwd.getpwall() if each.pw_uid == os.getuid()]
     for place in (Path(__file__).resolve().parents[3], *homes, Path("/var/lib")):
         if os.access(place, os.W_OK) and not is_in_any_folder(place, temporary):
@@ -195,4 +195,4 @@ def test_the_probe_reports_that_namespaces_are_not_available(tmp_path: Path) -> 
     )
     if done.returncode:
         pytest.skip(done.stderr)
-    assert "SandboxMode.IN_PLACE" in done.stdout and "does not let users make namespaces" in done.stdout
+    assert "CommandWriteMode.IN_PLACE" in done.stdout and "does not let users make namespaces" in done.stdout

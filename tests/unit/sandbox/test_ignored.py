@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.tools.base.contract import PermissionAnswer, ToolOutput
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -33,7 +33,9 @@ class Trial:
         self.root.mkdir()
         put(self.root / ".gitignore", IGNORED)
         workspace = Workspace(self.root)
-        self.bench = Bench(workspace, MemoryDraft(workspace), PermissionAnswer(True), modes=[SandboxMode.OVERLAY])
+        self.bench = Bench(
+            workspace, MemoryDraft(workspace), PermissionAnswer(True), modes=[CommandWriteMode.OVERLAY]
+        )
         self.go = self.bench.shared / "go"
         os.mkfifo(self.go)
 

@@ -18,9 +18,9 @@ from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work
 from app.sandbox import workspace_backup
 from app.sandbox.captured_changes import FileOrLink, IgnoredPathsWriteBackReport, PendingFiles
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.sandbox.enclosed_process import process_limits
-from app.sandbox.files_and_links import copy_file
+from app.sandbox.files_and_links import copy_file_content
 from app.sandbox.path_policy import StagingPathPolicy
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.workspace_backup import locate_workspace_backup, prune_workspace_backups
@@ -54,7 +54,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sandbox(root: Path) -> Sandbox:
-    return Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
+    return Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[CommandWriteMode.IN_PLACE])
 
 
 def facts(root: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -111,14 +111,14 @@ def test_files_of_a_killed_command_are_restored_without_pending_edits(root: Path
 
 
 def fail_copies(monkeypatch: pytest.MonkeyPatch, refused: Callable[[Path, Path], bool]) -> None:
-    copy = copy_file
+    copy = copy_file_content
 
     def refuse(source: Path, target: Path) -> None:
         if refused(source, target):
             raise OSError(28, "No space left on device")
         copy(source, target)
 
-    monkeypatch.setattr(workspace_backup, "copy_file", refuse)
+    monkeypatch.setattr(workspace_backup, "copy_file_content", refuse)
 
 
 async def test_an_incomplete_backup_runs_none_and_is_made_anew(
@@ -154,7 +154,7 @@ async def test_copies_are_removed_when_old_or_on_request_but_not_while_needed(ro
         assert prune_workspace_backups(runs, time.time() - 3600) == 0 and list(guard.store.glob("[0-9]*"))
         if old:
             os.utime(guard.store, (0, 0))
-            await Sandbox(Workspace(root), runs, own_folders=(), modes=[SandboxMode.IN_PLACE]).probe()
+            await Sandbox(Workspace(root), runs, own_folders=(), modes=[CommandWriteMode.IN_PLACE]).probe()
         else:
             assert prune_workspace_backups(runs, time.time()) > 0
         assert [path.name for path in guard.store.iterdir()] == ["lock"]
@@ -268,7 +268,7 @@ async def test_a_file_with_holes_takes_no_more_room_after_a_command(root: Path, 
 
 async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user: None, tmp_path: Path) -> None:
     root = of_somebody_else.parent
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[CommandWriteMode.IN_PLACE])
     async with sandbox.open_run({"theirs": FileOrLink(b"proposed\n", 0o666)}) as run:
         assert await printed(run, "cat theirs; echo more >> theirs") == "proposed\n"
         assert run.read_change("theirs", READ_LIMIT).after == FileOrLink(b"proposed\nmore\n", 0o666)
@@ -308,8 +308,8 @@ def opened(path: Path) -> int:
     return sum(os.path.realpath(one) == str(path.resolve()) for one in Path("/proc/self/fd").iterdir())
 
 
-@pytest.mark.parametrize("mode", list(SandboxMode))
-async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Path, mode: SandboxMode) -> None:
+@pytest.mark.parametrize("mode", list(CommandWriteMode))
+async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Path, mode: CommandWriteMode) -> None:
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[mode], limits=process_limits(200))
     if (await sandbox.probe()).mode is not mode:
         pytest.skip((await sandbox.probe()).why_not)
@@ -420,7 +420,7 @@ async def test_no_decision_is_carried_out_while_the_files_are_a_commands(root: P
     draft = runtime.service.new_draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
-    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=[CommandWriteMode.IN_PLACE])
     async with sandbox.open_run(runtime.service.new_draft("").pending_files()):
         assert (root / "b.txt").read_text() == "approved\n"
         assert runtime.service.rebase_pending() == []
@@ -438,7 +438,7 @@ async def test_files_that_can_not_be_restored_are_reported_until_they_are(
     root: Path, runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "c.txt").write_text("c\n")
-    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=[CommandWriteMode.IN_PLACE])
     draft = runtime.service.new_draft("")
     draft.write("new.txt", "new\n")
     proposal = runtime.service.stage(draft, "Add a file")
@@ -461,7 +461,7 @@ async def test_files_that_can_not_be_restored_are_reported_until_they_are(
 async def test_ignore_rules_written_in_place_hide_nothing(root: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
     (root / "empty").mkdir()
-    sandbox = Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[CommandWriteMode.IN_PLACE])
     async with sandbox.open_run({}) as run:
         command = "mkdir new; for d in . new empty; do echo '*' > $d/.gitignore; echo x > $d/code.py; done"
         await run.execute(["/bin/sh", "-c", command], folder=".", seconds=30, output=lambda data: None)

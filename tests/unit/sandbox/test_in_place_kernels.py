@@ -18,7 +18,7 @@ import pytest
 
 from app.sandbox import confinement
 from app.sandbox import sandbox as choosing
-from app.sandbox.confinement import AllowedCommandResources, SandboxMode
+from app.sandbox.confinement import CommandWriteMode, ConfiguredCommandAccess
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.process import PLATFORM
 from app.sandbox.sandbox import Sandbox
@@ -88,8 +88,8 @@ def in_place(root: Path, *, sockets: tuple[str, ...] = (), processes: int = 2000
         Workspace(root),
         root.parent / "runs",
         own_folders=(own,),
-        permissions=AllowedCommandResources(sockets=sockets),
-        modes=[SandboxMode.IN_PLACE],
+        permissions=ConfiguredCommandAccess(sockets=sockets),
+        modes=[CommandWriteMode.IN_PLACE],
         limits=process_limits(processes=processes),
     )
 
@@ -300,8 +300,8 @@ async def test_root_needs_bounded_processes(root: Path, monkeypatch: pytest.Monk
     assert not (root / "ran").exists()
 
 
-@pytest.mark.parametrize("mode", list(SandboxMode))
-async def test_command_cannot_lift_limits_or_change_kernel_settings(root: Path, mode: SandboxMode) -> None:
+@pytest.mark.parametrize("mode", list(CommandWriteMode))
+async def test_command_cannot_lift_limits_or_change_kernel_settings(root: Path, mode: CommandWriteMode) -> None:
     """Also as root, who may do so elsewhere."""
     sandbox = Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[mode])
     if (await sandbox.probe()).mode is not mode or not (await sandbox.probe()).is_confined:

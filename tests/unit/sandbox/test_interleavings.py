@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.sandbox.captured_changes import IgnoredPathsWriteBackReport
-from app.sandbox.confinement import AllowedCommandResources, SandboxMode
+from app.sandbox.confinement import CommandWriteMode, ConfiguredCommandAccess
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
@@ -171,13 +171,13 @@ class Site:
             each.mkdir()
         for name in ("go", "done"):
             os.mkfifo(self.shared / name)
-        permissions = AllowedCommandResources((str(self.shared),))
+        permissions = ConfiguredCommandAccess((str(self.shared),))
         self.sandbox = Sandbox(
             Workspace(self.root),
             self.folder / "runs",
             own_folders=(),
             permissions=permissions,
-            modes=[SandboxMode.OVERLAY],
+            modes=[CommandWriteMode.OVERLAY],
         )
 
     def begin(self, contents: dict[str, bytes]) -> None:

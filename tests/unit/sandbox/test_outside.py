@@ -16,7 +16,7 @@ from platformdirs import user_config_path, user_state_path
 
 from app.runtime.open_workspace import open_workspace
 from app.sandbox import run_folders as caches_module
-from app.sandbox.confinement import AllowedCommandResources, SandboxMode, can_block_abstract_sockets
+from app.sandbox.confinement import CommandWriteMode, ConfiguredCommandAccess, can_block_abstract_sockets
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.run_folders import CACHE_FOLDER, prune_kept_cache_overlays
 from app.sandbox.sandbox import Sandbox
@@ -40,14 +40,14 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield home
 
 
-def sandbox_in(home: Path, permissions: AllowedCommandResources | None = None, root: Path | None = None) -> Sandbox:
+def sandbox_in(home: Path, permissions: ConfiguredCommandAccess | None = None, root: Path | None = None) -> Sandbox:
     state = home / ".local/state/signoff"
     state.mkdir(parents=True, exist_ok=True)
     return Sandbox(
         Workspace(root or home / "ws"),
         state / "runs",
         own_folders=(state,),
-        permissions=permissions or AllowedCommandResources(),
+        permissions=permissions or ConfiguredCommandAccess(),
     )
 
 
@@ -97,7 +97,7 @@ async def test_caches_that_a_running_command_uses_are_not_pruned(home: Path, mon
     shared.mkdir()
     for name in ("ready", "go"):
         os.mkfifo(shared / name)
-    permissions = AllowedCommandResources((str(shared),))
+    permissions = ConfiguredCommandAccess((str(shared),))
     kept = home / ".local/state/signoff/runs" / CACHE_FOLDER
     monkeypatch.setattr(caches_module, "MAX_LAYER_BYTES", 0)
     monkeypatch.setattr(caches_module, "MAX_LAYER_DAYS", -1)
@@ -124,7 +124,7 @@ def test_an_inaccessible_folder_on_the_path_is_skipped(home: Path) -> None:
     locked = home / "locked"
     locked.mkdir(mode=0)
     environment = {"PATH": f"{locked}/bin", "CARGO_HOME": f"{locked}/cargo"}
-    found = find_outside_access(AllowedCommandResources((f"{locked}/in",)), (), environment=environment)
+    found = find_outside_access(ConfiguredCommandAccess((f"{locked}/in",)), (), environment=environment)
     assert found.writable == () and found.caches == (home / ".cache",)
 
 
@@ -165,7 +165,7 @@ async def test_user_sockets_are_out_of_reach(home: Path, monkeypatch: pytest.Mon
             for place in places:
                 assert "reached" not in await printed(run, connects_to(place)), place
             assert await printed(run, "echo $SSH_AUTH_SOCK") == "\n"
-        opened = AllowedCommandResources(sockets=("ssh-agent", str(display)))
+        opened = ConfiguredCommandAccess(sockets=("ssh-agent", str(display)))
         async with sandbox_in(home, opened).open_run({}) as run:
             reached = [await printed(run, connects_to(place)) for place in places[:4]]
             assert [each == "reached\n" for each in reached] == [False, True, False, True]
@@ -179,7 +179,7 @@ async def test_a_folder_above_the_workspace_cannot_be_moved_away(home: Path) -> 
             root = above / "a/proj"
             root.mkdir(parents=True)
             (root / "file").write_text("mine\n")
-            sandbox = sandbox_in(home, AllowedCommandResources(writable), root)
+            sandbox = sandbox_in(home, ConfiguredCommandAccess(writable), root)
             attack = f"mv {above}/a {above}/b; mkdir -p {root}; echo theirs > {root}/file; echo x > {above}/new"
             async with sandbox.open_run({}) as run:
                 await printed(run, attack)
@@ -241,7 +241,7 @@ async def test_a_linked_home_keeps_the_layer(home: Path, monkeypatch: pytest.Mon
         used_state.mkdir(exist_ok=True)
         (used_state / "key").write_text("the key")
         sandbox = Sandbox(Workspace(used_home / "ws"), used_state / "runs", own_folders=(used_state,))
-        assert (await sandbox.probe()).mode is SandboxMode.OVERLAY, await sandbox.probe()
+        assert (await sandbox.probe()).mode is CommandWriteMode.OVERLAY, await sandbox.probe()
         async with sandbox.open_run({}, keep_files=True) as run:
             text = await printed(run, f"echo x > file; echo y > ~/.cache/y; cat {used_state}/key; cat file")
             assert text.endswith("x\n") and "the key" not in text

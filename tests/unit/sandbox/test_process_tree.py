@@ -15,7 +15,7 @@ import pytest
 
 from app.sandbox import enclosed_process
 from app.sandbox import process as process_module
-from app.sandbox.enclosed_process import end_enclosed_process
+from app.sandbox.enclosed_process import end_enclosed_process_if_running
 from app.sandbox.process import MARKER_VARIABLE, kill_marked_processes, run_process
 from tests.unit.tools.processes import running
 from tests.waiting import until
@@ -113,7 +113,7 @@ async def test_a_start_cancelled_at_any_step_leaves_no_process() -> None:
                 environment={},
                 seconds=60,
                 output=lambda _: None,
-                end_process=end_enclosed_process,
+                end_process=end_enclosed_process_if_running,
             )
         )
         for _ in range(steps):
@@ -130,7 +130,7 @@ async def test_no_signal_is_sent_for_an_ended_process() -> None:
     assert process.stdout is not None
     other = int(await process.stdout.readline())
     await process.communicate()
-    assert not await end_enclosed_process(process)
+    assert not await end_enclosed_process_if_running(process)
     # Still there: whoever has its number, or that of its group, by now is no business of anyone's.
     os.kill(other, signal.SIGKILL)
 
@@ -140,7 +140,7 @@ async def test_a_process_reaped_elsewhere_causes_no_error(caplog: pytest.LogCapt
     # The event loop hears of it only later.
     with suppress(ChildProcessError):
         os.waitpid(process.pid, 0)
-    assert process.returncode is None and await end_enclosed_process(process)
+    assert process.returncode is None and await end_enclosed_process_if_running(process)
     caplog.clear()
 
 
@@ -151,6 +151,6 @@ async def test_supervisor_that_ignores_signals_is_killed(monkeypatch: pytest.Mon
     process = await asyncio.create_subprocess_exec("/bin/sh", "-c", script, stdout=PIPE, start_new_session=True)
     assert process.stdout is not None
     await process.stdout.readline()
-    assert await end_enclosed_process(process)
+    assert await end_enclosed_process_if_running(process)
     await until(lambda: process.returncode == -signal.SIGKILL)
     await process.communicate()

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.proposal_service import ProposalService
-from app.sandbox.confinement import SandboxMode
+from app.sandbox.confinement import CommandWriteMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.examples import scale_examples
@@ -82,7 +82,9 @@ def service_of(root: Path, folder: Path) -> ProposalService:
     return ProposalService(Workspace(root), MemoryStore(), folder / "lock")
 
 
-async def in_sandbox(service: ProposalService, root: Path, folder: Path, script: str, ways: list[SandboxMode]) -> str:
+async def in_sandbox(
+    service: ProposalService, root: Path, folder: Path, script: str, ways: list[CommandWriteMode]
+) -> str:
     """Run a script over what waits, and stage what it changes; returns the proposal's id, empty if there is none."""
     sandbox = Sandbox(Workspace(root), folder / "runs", own_folders=(), modes=ways)
     draft = service.new_draft("s")
@@ -101,18 +103,18 @@ def script_of(operations: list[str]) -> str:
     return "umask 022\n" + "\n".join(f"{{ {each}; }} 2>/dev/null" for each in operations)
 
 
-def ways_from(way: SandboxMode) -> list[SandboxMode]:
-    return list(SandboxMode)[list(SandboxMode).index(way) :]
+def ways_from(way: CommandWriteMode) -> list[CommandWriteMode]:
+    return list(CommandWriteMode)[list(CommandWriteMode).index(way) :]
 
 
 def run_bare(root: Path, script: str) -> None:
     subprocess.run(shell(script), cwd=root, check=False, stdin=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
+@pytest.mark.parametrize("way", list(CommandWriteMode))
 @settings(max_examples=scale_examples(8), suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, min_size=1, max_size=8))
-def test_a_proposal_is_what_the_script_does_when_run_bare(way: SandboxMode, operations: list[str]) -> None:
+def test_a_proposal_is_what_the_script_does_when_run_bare(way: CommandWriteMode, operations: list[str]) -> None:
     script = script_of(operations)
     with tempfile.TemporaryDirectory() as folder:
         root, bare, patched = (Path(folder, name) for name in ("ws", "bare", "patched"))
@@ -137,10 +139,10 @@ def test_a_proposal_is_what_the_script_does_when_run_bare(way: SandboxMode, oper
         assert state(root) == before
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
+@pytest.mark.parametrize("way", list(CommandWriteMode))
 @settings(max_examples=scale_examples(4), suppress_health_check=list(HealthCheck))
 @given(first=st.lists(OPERATIONS, min_size=1, max_size=5), second=st.lists(OPERATIONS, min_size=1, max_size=5))
-def test_a_script_sees_pending_edits(way: SandboxMode, first: list[str], second: list[str]) -> None:
+def test_a_script_sees_pending_edits(way: CommandWriteMode, first: list[str], second: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root, bare = Path(folder, "ws"), Path(folder, "bare")
         make(root)

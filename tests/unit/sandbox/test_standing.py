@@ -15,12 +15,12 @@ import pytest
 
 from app.sandbox import enclosed_process as standing_module
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import AllowedCommandResources
+from app.sandbox.confinement import ConfiguredCommandAccess
 from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent_process
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.overlay_layer import OverlayFolders, PersistentProcessOverlay
 from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
-from app.sandbox.run_folders import FileVersionsNotWrittenBack, create_cache_overlay_folders
+from app.sandbox.run_folders import FailedWriteBackStore, create_cache_overlay_folders
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.unit.tools.processes import new_mark, running
@@ -201,8 +201,8 @@ async def test_file_gone_with_its_folder_is_not_reported(tmp_path: Path) -> None
     folders = OverlayFolders(
         tmp_path / "run", tmp_path / "run/upper", tmp_path, create_cache_overlay_folders(tmp_path / "caches")
     )
-    kept = FileVersionsNotWrittenBack(tmp_path / "kept")
-    may = find_outside_access(AllowedCommandResources(), ())
+    kept = FailedWriteBackStore(tmp_path / "kept")
+    may = find_outside_access(ConfiguredCommandAccess(), ())
     layer = PersistentProcessOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, process_limits(), {})
     layer.write_pending()
     layer.replace_contents({"d/e/file": FileOrLink(b"waits\n", 0o644)})

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.captured_changes import FileOrLink, IgnoredPathsWriteBackReport
-from app.sandbox.confinement import SandboxMode
-from app.sandbox.files_and_links import has_same_content
+from app.sandbox.confinement import CommandWriteMode
+from app.sandbox.files_and_links import has_same_content_and_mode
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.path_policy import StagingPathPolicy
 from app.sandbox.run_folders import remove_tree
@@ -71,16 +71,16 @@ def test_unreadable_files_are_compared_without_content(root: Path, layer: Path) 
     for place in (root, layer):
         put(place / "locked", str(place))
         (place / "locked").chmod(0)
-    assert has_same_content(layer / "locked", root / "locked")
+    assert has_same_content_and_mode(layer / "locked", root / "locked")
     (layer / "locked").chmod(0o100)
-    assert not has_same_content(layer / "locked", root / "locked")
+    assert not has_same_content_and_mode(layer / "locked", root / "locked")
 
 
 @pytest.mark.layer
 async def test_pending_deletion_removes_only_its_own_folder(root: Path, tmp_path: Path) -> None:
     for name in ("d/gone", "d/kept", "e/only", "f/now-a-folder", "g/gone-with-its-folder"):
         put(root / name)
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.OVERLAY])
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[CommandWriteMode.OVERLAY])
     pending = {
         **dict.fromkeys(("d/gone", "e/only", "none/at/all", "f/now-a-folder", "g/gone-with-its-folder")),
         "f/now-a-folder/file": FileOrLink(b"x", 0o644),
@@ -99,7 +99,7 @@ async def test_a_replaced_folder_reports_each_file_once(root: Path, tmp_path: Pa
     for name in ("d/both", "d/gone", "d/in/gone", "d/in/a.log", "d/a.log", "d/pipe"):
         put(root / name)
     workspace = Workspace(root)
-    sandbox = Sandbox(workspace, tmp_path / "runs", own_folders=(), modes=[SandboxMode.OVERLAY])
+    sandbox = Sandbox(workspace, tmp_path / "runs", own_folders=(), modes=[CommandWriteMode.OVERLAY])
     async with sandbox.open_run({}) as run:
         await printed(run, "rm -r d; mkdir d; echo new > d/both; mkfifo d/pipe")
         found = await run.find_changes()

@@ -19,7 +19,7 @@ from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, git
 from app.sandbox.captured_changes import WrittenIgnoredPath
 from app.storage import StorageError
 from app.storage.database import Database
-from app.storage.record_store import ChainVerification, DecisionRecordReader, RecordTableComparer
+from app.storage.record_store import ChainVerification, DecisionRecordReader, TablesAndRecordComparer
 from app.workspace.paths import Workspace
 from tests.examples import scale_examples
 from tests.unit.proposals.faults import Steps, Watched, in_child, kill
@@ -42,7 +42,7 @@ def entries(bench: Bench) -> list[DecisionRecordEntry]:
 def wrong(bench: Bench) -> list[str]:
     """What verification names, beside entries."""
     verified = DecisionRecordReader(bench.database, bench.name).verify_chain()
-    return [*RecordTableComparer(bench.database, bench.name, verified).find_differences()]
+    return [*TablesAndRecordComparer(bench.database, bench.name, verified).find_differences()]
 
 
 def lines(**changed: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.conversation.events import (
     AssistantMessage,
-    CallDenied,
+    CallDeniedWithFeedback,
     CallOutcome,
     DecisionKind,
     Event,
@@ -104,7 +104,7 @@ def test_feedback_is_found_but_no_tool_output_nor_discarded_text_nor_another_wor
 ) -> None:
     Bench(tmp_path, "/other", bench.database).say(UserMessage(text="output elsewhere"))
     bench.say(EVENTS["file"][0], AssistantMessage(text="half an output", state="discarded"))
-    bench.say(CallDenied(call="c1.0", asked="command", subject="rm -rf build", feedback="mind the cache"))
+    bench.say(CallDeniedWithFeedback(call="c1.0", asked="command", subject="rm -rf build", feedback="mind the cache"))
     assert bench.found("cache") == [("you", "mind the cache")]
     assert bench.found("output") == []
 

@@ -12,7 +12,7 @@ from app.proposals.patch.patching import parse_patch_text
 from app.proposals.values.origin import CommandRecipe
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, PathChange, WrittenIgnoredPath
-from app.sandbox.confinement import AllowedCommandResources, SandboxMode
+from app.sandbox.confinement import CommandWriteMode, ConfiguredCommandAccess
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import PermissionAnswer, PermissionRequest, Tool, ToolContext, ToolOutput
 from app.tools.tool_registry import ToolSet, make_standard_tools
@@ -143,7 +143,7 @@ class Bench:
     asked: list[PermissionRequest] = field(default_factory=list)
     live: list[str] = field(default_factory=list)
     on_ask: Callable[[], None] = lambda: None
-    modes: Sequence[SandboxMode] = tuple(SandboxMode)
+    modes: Sequence[CommandWriteMode] = tuple(CommandWriteMode)
     """How commands may run."""
     planning: bool = False
     hold_ignored: bool = False
@@ -151,7 +151,7 @@ class Bench:
     def __post_init__(self) -> None:
         state = self.workspace.root.parent / "runs"
         self.shared.mkdir(exist_ok=True)
-        permissions = AllowedCommandResources((str(self.shared),))
+        permissions = ConfiguredCommandAccess((str(self.shared),))
         self.sandbox = Sandbox(self.workspace, state, own_folders=(), permissions=permissions, modes=self.modes)
         self.tools = make_standard_tools(lambda: self.sandbox)
 

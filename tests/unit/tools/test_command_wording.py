@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.confinement import AllowedCommandResources, SandboxCapabilities, SandboxMode
+from app.sandbox.confinement import CommandWriteMode, ConfiguredCommandAccess, SandboxCapabilities
 from app.sandbox.process import ProcessExit
 from app.tools.command import command_result
 from app.tools.command.command_result import (
@@ -16,38 +16,38 @@ from app.tools.command.command_result import (
 )
 
 DIFFERENCE = {
-    SandboxMode.OVERLAY: "What it changes in your files will wait",
-    SandboxMode.IN_PLACE: "This runs directly on your files",
+    CommandWriteMode.OVERLAY: "What it changes in your files will wait",
+    CommandWriteMode.IN_PLACE: "This runs directly on your files",
 }
 
 
 def notes_of(probe: SandboxCapabilities, *resources: str, hold: bool = False, **more: Any) -> list[str]:
     planning, sockets = more.get("planning", False), more.get("sockets", ())
-    allowed = AllowedCommandResources(resources, sockets=sockets)
+    allowed = ConfiguredCommandAccess(resources, sockets=sockets)
     return list(notes_before_allowing_command(probe, allowed, plan_mode=planning, hold_ignored=hold))
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
-def test_the_notes_name_how_a_command_runs_and_why(way: SandboxMode) -> None:
+@pytest.mark.parametrize("way", list(CommandWriteMode))
+def test_the_notes_name_how_a_command_runs_and_why(way: CommandWriteMode) -> None:
     probe = SandboxCapabilities(
-        way, "" if way is SandboxMode.OVERLAY else "the reason", landlock=6, filters_syscalls=True
+        way, "" if way is CommandWriteMode.OVERLAY else "the reason", landlock=6, filters_syscalls=True
     )
     notes = notes_of(probe, "~/.foo")
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
     assert "~/.foo" in " ".join(notes)
     for said in (" ".join(notes), describe_how_commands_run(probe)):
-        assert ("the reason" in said) is (way is not SandboxMode.OVERLAY)
+        assert ("the reason" in said) is (way is not CommandWriteMode.OVERLAY)
 
 
 @pytest.mark.parametrize("hold", [True, False])
 def test_the_notes_say_whether_ignored_files_are_held(hold: bool) -> None:
-    notes = " ".join(notes_of(SandboxCapabilities(SandboxMode.OVERLAY, landlock=6), hold=hold))
+    notes = " ".join(notes_of(SandboxCapabilities(CommandWriteMode.OVERLAY, landlock=6), hold=hold))
     assert ("You are asked before it writes what git ignores." in notes) is hold
     assert ("What git ignores is written at its end" in notes) is not hold
 
 
-@pytest.mark.parametrize("way", [way for way in SandboxMode if way is not SandboxMode.IN_PLACE])
-def test_in_plan_mode_the_notes_name_place_and_outside_writes(way: SandboxMode) -> None:
+@pytest.mark.parametrize("way", [way for way in CommandWriteMode if way is not CommandWriteMode.IN_PLACE])
+def test_in_plan_mode_the_notes_name_place_and_outside_writes(way: CommandWriteMode) -> None:
     notes = notes_of(SandboxCapabilities(way, "the reason", landlock=6), "~/.foo", planning=True)
     assert "thrown away" in notes[0] and "it writes ~/.foo, and nothing else" in notes[-1]
     assert "git ignores" not in " ".join(notes)
@@ -90,7 +90,7 @@ OPEN = {
     ],
 )
 def test_the_in_place_question_names_what_a_command_can_do(landlock: int, filtered: bool, is_open: str) -> None:
-    probe = SandboxCapabilities(SandboxMode.IN_PLACE, "the reason", landlock, filtered)
+    probe = SandboxCapabilities(CommandWriteMode.IN_PLACE, "the reason", landlock, filtered)
     text = " ".join(notes_of(probe))
     found = [name for name, words in OPEN.items() if words in text]
     assert found == [name for name in OPEN if name in is_open.split()]
@@ -100,8 +100,11 @@ def test_the_in_place_question_names_what_a_command_can_do(landlock: int, filter
 def test_the_in_place_question_says_what_ignored_files_and_allowed_sockets_mean(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for mode in SandboxMode:
-        probe, is_in_place = SandboxCapabilities(mode, "", 6, filters_syscalls=True), mode is SandboxMode.IN_PLACE
+    for mode in CommandWriteMode:
+        probe, is_in_place = (
+            SandboxCapabilities(mode, "", 6, filters_syscalls=True),
+            mode is CommandWriteMode.IN_PLACE,
+        )
         text = " ".join(notes_of(probe, sockets=("ssh-agent",)))
         assert "it reaches ssh-agent" in text and ("every program" in text) is is_in_place
         for hold in (False, True) if is_in_place else ():
@@ -109,7 +112,7 @@ def test_the_in_place_question_says_what_ignored_files_and_allowed_sockets_mean(
             assert text.startswith("What git ignores it writes at once, and that is not put back")
             assert ("can't hold it" in text) is hold
     monkeypatch.setattr(command_result, "PLATFORM", "darwin")
-    text = " ".join(notes_of(SandboxCapabilities(SandboxMode.IN_PLACE, "x")))
+    text = " ".join(notes_of(SandboxCapabilities(CommandWriteMode.IN_PLACE, "x")))
     assert "have no limit, and what it starts may go on" in text
 
 
@@ -132,5 +135,5 @@ def test_failures_name_missing_sockets_and_terminals(printed: str, code: int, re
 
 
 def test_the_doctor_reports_that_commands_are_refused() -> None:
-    probe = SandboxCapabilities(SandboxMode.IN_PLACE, "the reason", refusal="as root")
+    probe = SandboxCapabilities(CommandWriteMode.IN_PLACE, "the reason", refusal="as root")
     assert describe_how_commands_run(probe) == "do not run: as root"

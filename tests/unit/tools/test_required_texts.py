@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.search.required_texts import find_required_texts
+from app.tools.search.required_texts import find_required_alternatives
 
 PARTS = [
     *("a", "b", "i", "S", ".", r"\.", r"\w", r"\x61", r"\141", r"\N{LATIN SMALL LETTER A}", r"\b", "^", "$", " "),
@@ -42,14 +42,17 @@ PARTS = [
     ],
 )
 def test_the_most_selective_part_of_an_expression(pattern: str, texts: set[str]) -> None:
-    assert find_required_texts(pattern, regex=True, ignore_case=False) == (frozenset(texts), False)
+    assert find_required_alternatives(pattern, regex=True, ignore_case=False) == (frozenset(texts), False)
 
 
 def test_the_required_text_is_in_every_encoding_and_folded_if_any_part_says_so() -> None:
-    assert find_required_texts("naïve (cafés)", regex=False, ignore_case=True) == (frozenset({"ve (caf"}), True)
-    assert find_required_texts("é", regex=False, ignore_case=False) == (frozenset(), False)
-    assert find_required_texts("(?i)one", regex=True, ignore_case=False) == (frozenset({"one"}), True)
-    assert find_required_texts("one(?i:two)", regex=True, ignore_case=False)[1]
+    assert find_required_alternatives("naïve (cafés)", regex=False, ignore_case=True) == (
+        frozenset({"ve (caf"}),
+        True,
+    )
+    assert find_required_alternatives("é", regex=False, ignore_case=False) == (frozenset(), False)
+    assert find_required_alternatives("(?i)one", regex=True, ignore_case=False) == (frozenset({"one"}), True)
+    assert find_required_alternatives("one(?i:two)", regex=True, ignore_case=False)[1]
 
 
 @given(
@@ -64,6 +67,6 @@ def test_every_match_contains_a_required_text(pattern: str, line: str, ignore_ca
             expression = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
         except re.error:
             return
-    texts, folded = find_required_texts(pattern, regex=True, ignore_case=ignore_case)
+    texts, folded = find_required_alternatives(pattern, regex=True, ignore_case=ignore_case)
     if texts and expression.search(line):
         assert any(re.search(re.escape(text), line, re.IGNORECASE if folded else 0) for text in texts)

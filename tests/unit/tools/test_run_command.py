@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import enclosed_process
-from app.sandbox.confinement import SandboxCapabilities, SandboxMode
+from app.sandbox.confinement import CommandWriteMode, SandboxCapabilities
 from app.tools.base.contract import PermissionAnswer, ToolCallNotPermitted, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -17,7 +17,7 @@ from tests.unit.tools.processes import running
 from tests.waiting import until
 
 
-@pytest.fixture(params=[SandboxMode.OVERLAY, SandboxMode.IN_PLACE])
+@pytest.fixture(params=[CommandWriteMode.OVERLAY, CommandWriteMode.IN_PLACE])
 def allowed(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
     """On the layer, and in place."""
     (tmp_path / "ws").mkdir()
@@ -89,13 +89,13 @@ async def test_in_plan_mode_or_if_refused_no_command_is_asked_about(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def probe() -> SandboxCapabilities:
-        return SandboxCapabilities(SandboxMode.IN_PLACE, "no layer", refusal="as root")
+        return SandboxCapabilities(CommandWriteMode.IN_PLACE, "no layer", refusal="as root")
 
     with monkeypatch.context() as refusing:
         refusing.setattr(bench.sandbox, "probe", probe)
         with pytest.raises(ToolError, match="do not run here: as root"):
             await bench.call("run_command", command="touch ../ran")
-    bench.answer, bench.modes, bench.planning = PermissionAnswer(True), [SandboxMode.IN_PLACE], True
+    bench.answer, bench.modes, bench.planning = PermissionAnswer(True), [CommandWriteMode.IN_PLACE], True
     bench.__post_init__()
     with pytest.raises(ToolError, match="Plan mode: not on your own files"):
         await bench.call("run_command", command="touch ../ran")
@@ -103,7 +103,7 @@ async def test_in_plan_mode_or_if_refused_no_command_is_asked_about(
 
 
 async def test_in_place_a_refused_socket_and_ignored_files_are_explained(bench: Bench) -> None:
-    bench.answer, bench.modes, bench.hold_ignored = PermissionAnswer(True), [SandboxMode.IN_PLACE], True
+    bench.answer, bench.modes, bench.hold_ignored = PermissionAnswer(True), [CommandWriteMode.IN_PLACE], True
     bench.__post_init__()
     if not (await bench.sandbox.probe()).filters_syscalls:
         pytest.skip("the kernel has no filters")

@@ -11,7 +11,7 @@ from app.agent.prompts import MAX_GUIDANCE_BYTES, MAX_GUIDANCE_FILE_BYTES, find_
 from app.workspace.file_watching import start_watch, watch_changes
 from app.workspace.path_rules import UnsafePath
 from app.workspace.paths import Workspace
-from app.workspace.trust import forget_trust, is_trusted, read_workspace_configuration, store_trust
+from app.workspace.trust import forget_trust, is_trusted, read_untrusted_workspace_configuration, store_trust
 
 
 def put(root: Path, path: str, text: str | bytes) -> None:
@@ -104,15 +104,15 @@ class MemoryStore(dict[str, str]):
 def test_any_other_content_has_to_be_trusted_anew(tmp_path: Path) -> None:
     store = MemoryStore()
     workspace = Workspace(tmp_path)
-    assert read_workspace_configuration(workspace) == b""
+    assert read_untrusted_workspace_configuration(workspace) == b""
     assert is_trusted(b"", store)
     (tmp_path / ".signoff.toml").write_text("theme = 'x'\n")
-    seen = read_workspace_configuration(workspace)
+    seen = read_untrusted_workspace_configuration(workspace)
     assert not is_trusted(seen, store)
     (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
     store_trust(seen, store)
     assert is_trusted(seen, store)
-    assert not is_trusted(read_workspace_configuration(workspace), store), "changed during the question"
+    assert not is_trusted(read_untrusted_workspace_configuration(workspace), store), "changed during the question"
     forget_trust(store)
     assert not is_trusted(seen, store)
 
@@ -122,7 +122,7 @@ def test_a_configuration_outside_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/.signoff.toml").symlink_to("../outside")
     with pytest.raises(UnsafePath):
-        read_workspace_configuration(Workspace(tmp_path / "ws"))
+        read_untrusted_workspace_configuration(Workspace(tmp_path / "ws"))
 
 
 def test_the_user_can_ask_for_polling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

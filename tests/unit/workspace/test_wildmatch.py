@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.tools.base.contract import ToolError
 from app.tools.search.list_files import compile_path_matcher
 from app.workspace import ignore
-from app.workspace.ignore import FolderIgnorePatterns, compile_ignore_patterns, is_ignored
+from app.workspace.ignore import FolderIgnorePatterns, compile_ignore_patterns, is_entry_itself_ignored
 from app.workspace.wildmatch import ignore_rule_regex, parse_ignore_rule
 
 PLAIN = r"""
@@ -55,7 +55,8 @@ def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
     rules = (FolderIgnorePatterns(compile_ignore_patterns("\n".join(patterns))),)
     names = path.split("/")
     return any(
-        is_ignored(rules, "/".join(names[:end]), names[end - 1], end < len(names)) for end in range(1, len(names) + 1)
+        is_entry_itself_ignored(rules, "/".join(names[:end]), names[end - 1], end < len(names))
+        for end in range(1, len(names) + 1)
     )
 
 

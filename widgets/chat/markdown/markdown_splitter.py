@@ -61,7 +61,7 @@ QUOTE_PATTERN = re.compile(r" {0,3}>")
 TABLE_DELIMITER_PATTERN = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*+(?:\|[ \t]*:?-+:?[ \t]*+)*(?:\|[ \t]*)?$")
 
 
-def indentation_width(line: str) -> int:
+def count_leading_spaces(line: str) -> int:
     """Return the number of spaces before the text of a line."""
     return len(line) - len(line.lstrip(" "))
 
@@ -217,9 +217,9 @@ class MarkdownSplitter:
 
     def _feed_fence(self, line: str) -> list[MarkdownChunk]:
         stripped = line.strip()
-        if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and indentation_width(line) < 4:
+        if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and count_leading_spaces(line) < 4:
             return [self._close_block()]
-        return self._add_code(line[min(indentation_width(line), self._fence_indent) :])
+        return self._add_code(line[min(count_leading_spaces(line), self._fence_indent) :])
 
     def _add_code(self, line: str) -> list[MarkdownChunk]:
         self._add_line(line)
@@ -228,7 +228,7 @@ class MarkdownSplitter:
         return [self._cut_block()] if is_full or self._size > MAX_CHUNK_CHARACTERS else []
 
     def _feed_item(self, line: str) -> list[MarkdownChunk]:
-        depth = indentation_width(line)
+        depth = count_leading_spaces(line)
         is_blank = not line.strip()
         if self._inner_fence and (is_blank or depth >= self._indent):
             chunks = self._cut_item() if self._size > MAX_PARAGRAPH_CHARACTERS else []
@@ -384,7 +384,7 @@ class MarkdownSplitter:
         """Return the collected lines as a chunk, and begin to collect again."""
         lines = self._lines
         if kind == "item_rest":
-            lines = [line[min(indentation_width(line), self._indent) :] for line in lines]
+            lines = [line[min(count_leading_spaces(line), self._indent) :] for line in lines]
         text = "\n".join(lines)
         if kind != "fence":
             text = text.rstrip()

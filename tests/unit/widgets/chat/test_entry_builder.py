@@ -17,7 +17,7 @@ from app.agent.updates import (
 )
 from app.conversation.events import (
     AssistantMessage,
-    CallDenied,
+    CallDeniedWithFeedback,
     CallOutcome,
     DecisionKind,
     Event,
@@ -159,7 +159,7 @@ def test_program_and_user_are_never_mistaken_for_each_other() -> None:
             UserMessage(id=1, text="from the user"),
             Intervention(id=2, kind=InterventionKind.PENDING, text="One.\n\nTwo."),
             UserNotice(id=3, text="for the user"),
-            CallDenied(id=4, call="c1.0", asked="command", subject="make", feedback="not now"),
+            CallDeniedWithFeedback(id=4, call="c1.0", asked="command", subject="make", feedback="not now"),
         ]
     )
     kinds = ["UserEntry", "ProgramMessageToModelEntry", "NoticeToUserEntry", "UserEntry"]

@@ -4,11 +4,11 @@ from random import Random
 
 from textual.app import App, ComposeResult
 
-from app.proposals.decide.conflicts import ConflictMarkerLabels, ConflictRegion, ConflictSide, FileConflict
+from app.proposals.decide.conflicts import ConflictChoice, ConflictMarkerLabels, ConflictRegion, FileConflict
 from tests.examples import scale_examples
 from widgets.diff.code_editor import ConflictEditor
 
-SIDES = list(ConflictSide)
+SIDES = list(ConflictChoice)
 
 
 def some_conflict(random: Random) -> FileConflict:
@@ -48,12 +48,12 @@ async def test_conflict_choices_give_the_expected_text_and_can_be_undone() -> No
             choices = [random.choice(SIDES) for _ in conflict.regions]
             for done, side in enumerate(choices, 1):
                 assert editor.resolve_current_conflict(side)
-                left: list[ConflictSide | None] = [None] * (len(choices) - done)
+                left: list[ConflictChoice | None] = [None] * (len(choices) - done)
                 assert len(editor.blocks) == len(left), seed
                 found, wanted = editor.source, conflict.text_with_choices([*choices[:done], *left])
                 # Where no newline ends the file, an empty last line may need one of its own.
                 assert found == wanted or (not conflict.final_newline and f"{found}\n" == wanted), seed
-            assert not editor.resolve_current_conflict(ConflictSide.DISK)
+            assert not editor.resolve_current_conflict(ConflictChoice.DISK)
             await pilot.pause()
             for _ in choices:
                 editor.undo()

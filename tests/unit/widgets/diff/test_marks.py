@@ -18,7 +18,7 @@ from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_pane import minimap_cell_change_flags
 from widgets.diff.diff_rows import SingleRowSegment, SourceLinePosition
 from widgets.diff.file_facts import misleading_text_warning_notes
-from widgets.diff.line_marks import LineHighlights, changed_spans, find_moved_lines
+from widgets.diff.line_marks import DiffLineMarks, changed_spans, find_moved_lines
 from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, LazySyntaxTokens, lex_lines
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
@@ -84,7 +84,7 @@ def shuffled(*, changed: bool) -> FileDiff:
 
 def test_a_moved_and_changed_block_is_marked_with_its_changes() -> None:
     diff = shuffled(changed=True)
-    marks = LineHighlights([diff])
+    marks = DiffLineMarks([diff])
     marks.moved = find_moved_lines([diff])
     new = {line: other for line, other in marks.moved.items() if line.side == "new"}
     assert {(line.line - 8, other.line) for line, other in new.items()} == {(0, 0), (1, 1), (2, 2), (3, 3), (5, 4)}
@@ -97,12 +97,12 @@ def test_a_moved_and_changed_block_is_marked_with_its_changes() -> None:
 
 def test_white_space_around_moved_lines_is_no_change_inside() -> None:
     diff = shuffled(changed=False)
-    marks = LineHighlights([diff])
+    marks = DiffLineMarks([diff])
     marks.moved = find_moved_lines([diff])
     assert len(marks.moved) == 10
     assert all(marks.words_changed_by_move(line) == () for line in marks.moved)
     here = "x" * 3_000
-    marks = LineHighlights([file_diff("a.py", f"{here} \nstays\n", f"stays\n    {here}\n")])
+    marks = DiffLineMarks([file_diff("a.py", f"{here} \nstays\n", f"stays\n    {here}\n")])
     marks.moved = {SourceLinePosition(0, "new", 1): SourceLinePosition(0, "old", 0)}
     assert marks.words_changed_by_move(SourceLinePosition(0, "new", 1)) == ()
 
@@ -176,11 +176,11 @@ def test_in_short_coincidences_and_large_changes_nothing_has_moved(monkeypatch: 
 
 
 def test_the_partner_of_a_line_is_found_and_needs_no_table_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    marks = LineHighlights([file_diff("a.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n")])
+    marks = DiffLineMarks([file_diff("a.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n")])
     assert marks.paired_line(0, 0, "old", 1) == 1
     assert marks.changed_words(0, 0, "new", 1) == (((4, 5),), False)
     monkeypatch.setattr("widgets.diff.line_marks.pair_lines", None)
-    assert LineHighlights(many_lines(5_000)).paired_line(0, 0, "new", 4_999) is None
+    assert DiffLineMarks(many_lines(5_000)).paired_line(0, 0, "new", 4_999) is None
 
 
 def test_tokens_stay_within_their_lines_and_unknown_or_very_long_ones_stay_plain() -> None:
