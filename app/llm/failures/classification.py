@@ -115,13 +115,13 @@ def _plausible_delay(value: float | None, scale: float = 1.0) -> float | None:
 
 
 _CONTEXT_FULL = re.compile(
-    r"context_length_exceeded|exceeds? (?:the|this model'?s) (?:maximum )?context|maximum context length|"
-    r"prompt is too long|input is too long|input token count.{0,40}exceed|exceeds the maximum number of tokens|"
-    r"reduce the length of the (?:messages|prompt|input)|exceed_context_size|available context size|"
-    r"greater than the context length|longer than the model'?s context|too large for model with \d+|"
-    r"exceeded model token limit|prompt token count of \d+ exceeds|model_context_window_exceeded|"
-    r"context ?window ?exceeded|context length exceeded|range of input length|tokens_limit_reached|"
-    r"max_prompt_tokens_exceeded|ContextWindowExceeded",
+    r"context[ _]length[ _]exceeded|context[ _]?window[ _]?exceed|exceed_context_size|prompt exceeds max length|"
+    r"exceed(?:s|ed)? (?:the |this )?(?:model'?s )?(?:max(?:imum)? )?(?:context|allowed input length)|"
+    r"maximum (?:context|prompt) length|(?:available|configured) context size|(?:prompt|input) (?:is )?too long|"
+    r"input token count.{0,40}exceed|exceeds the maximum number of tokens|more than max tokens allowed|"
+    r"reduce the length of the (?:messages|prompt|input)|(?:greater|longer) than the (?:model'?s )?context|"
+    r"when context (?:the )?overflows|too large for model with \d+|exceeded model token limit|"
+    r"prompt token count of \d+ exceeds|range of input length|tokens_limit_reached|max_prompt_tokens_exceeded",
     re.IGNORECASE,
 )
 _TOO_LARGE_FOR_TIER = re.compile(r"request too large for", re.IGNORECASE)
@@ -153,7 +153,7 @@ _TEMPLATE_ERROR = re.compile(
 _TOOL_USE_FAILED = re.compile(r"tool_use_failed|tool choice is none, but model called a tool", re.IGNORECASE)
 _KEY_REFUSED = re.compile(
     r"invalid_api_key|incorrect api key|invalid api key|api key not valid|api key.{0,20}(?:expired|missing|required)|"
-    r"no auth credentials|unauthori[sz]ed|authentication",
+    r"no auth credentials|unauthori[sz]ed|authentication|login fail",
     re.IGNORECASE,
 )
 _MODEL_NOT_FOUND = re.compile(
@@ -164,8 +164,8 @@ _MODEL_NOT_FOUND = re.compile(
 )
 _OVERLOADED = re.compile(r"overloaded|temporarily unavailable|capacity|try again later|timed? ?out", re.IGNORECASE)
 _WINDOW_SIZE = re.compile(
-    r"(?:context length (?:is|of)(?: only)?|context window of|context size \(|n_ctx\s*[=:]|model with|"
-    r"tokens allowed \(|tokens >|token limit:?|exceeds the limit of|context length is only)\s*(\d[\d,]{2,9})",
+    r"(?:(?:context|maximum prompt|allowed input) (?:length|window|size)(?: is| of|:)?(?: only)?[ (]*|n_ctx\s*[=:]|"
+    r"model with|tokens allowed \(|tokens >|token limit:?|exceeds the limit of)\s*(\d[\d,]{2,9})",
     re.IGNORECASE,
 )
 _RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -228,6 +228,6 @@ def _classify_without_status(text: str) -> tuple[FailureKind, bool]:
     """Classify an error without a status inside a stream: retryable unless it is clearly the request's fault."""
     if _KEY_REFUSED.search(text):
         return FailureKind.AUTH, False
-    if "invalid_request" in text.lower():
+    if re.search("invalid[ _](?:request|params)", text, re.IGNORECASE):
         return FailureKind.INVALID_REQUEST, False
     return FailureKind.SERVER_ERROR, True
