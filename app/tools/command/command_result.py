@@ -200,29 +200,40 @@ async def write_ignored_and_collect_other_changes(
         return _add_notes(
             output, [format_path_note_for_model("plan mode: what it changed was thrown away", names)], ""
         ), []
-    ignored_notes, ignored_summary = await _write_back_ignored(run, context, changes_found.ignored_paths, command)
-    output = _add_notes(output, [], ignored_summary)
-    notes = ignored_notes
+    notes: list[str] = []
+    thrown_away = ""
     if len(changes_found.touched) > MAX_UNASKED_FILES or changes_found.size > MAX_UNASKED_BYTES:
         size = f"{len(changes_found.touched):,} changed files ({format_size(changes_found.size)})"
         answer = await context.confirm(_changes_request(changes_found, size, command))
         if not answer.allowed:
             denial = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
-            notes.append(f"[{denial} {size} thrown away; nothing was staged]")
-            notes.append(format_path_note_for_model("not kept", changes_found.unsupported))
-            return _add_notes(output, notes, f"{size} thrown away"), []
-    changes, left_out = await asyncio.to_thread(read_changes, run, changes_found)
+            thrown_away = f"{size} thrown away"
+            notes.append(f"[{denial} {thrown_away}; nothing was staged]")
+    changes, left_out = ([], []) if thrown_away else await asyncio.to_thread(read_changes, run, changes_found)
     notes.append(format_path_note_for_model("not kept", (*changes_found.unsupported, *left_out)))
-    return _add_notes(output, notes, ""), changes
+    not_staged = [thrown_away] if thrown_away else left_out
+    ignored_notes, ignored_summary = await _write_back_ignored(
+        run, context, changes_found.ignored_paths, command, not_staged
+    )
+    summary = ", ".join(filter(None, (ignored_summary, thrown_away)))
+    return _add_notes(output, [*ignored_notes, *notes], summary), changes
 
 
 async def _write_back_ignored(
-    run: ChangesReaderWithIgnoredWriteBack, context: ToolContext, paths: Sequence[str], command: str
+    run: ChangesReaderWithIgnoredWriteBack,
+    context: ToolContext,
+    paths: Sequence[str],
+    command: str,
+    not_staged: Sequence[str],
 ) -> tuple[list[str], str]:
-    """Write the ignored files if the user allows it; return lines for the model and a summary for the user."""
-    if context.hold_ignored and (held_paths := (await run.write_back(paths, dry_run=True)).written):
+    """Write the ignored files if the user allows it; return lines for the model and a summary for the user.
+
+    Always ask if a change is not staged: it may be where the command has moved an ignored file.
+    """
+    asks = context.hold_ignored or not_staged
+    if asks and (held_paths := (await run.write_back(paths, dry_run=True)).written):
         descriptions = [change.summary for change in held_paths]
-        answer = await context.confirm(_ignored_request(descriptions, command))
+        answer = await context.confirm(_ignored_request(descriptions, command, not_staged))
         if not answer.allowed:
             return [
                 format_path_note_for_model(DISCARDED_LABEL, descriptions, "; ")
@@ -298,20 +309,23 @@ def _changes_request(captured: CommandFileChanges, size: str, command: str) -> P
         "\n".join([f"$ {command}", *names]),
         ".",
         (
-            "Yes stages all of it as a proposal; no throws it away. The files are as they were either way.",
+            "Yes stages all of it as a proposal; no throws it away. Files that git does not ignore stay as they are.",
             f"What is over {format_size(MAX_BYTES)} is shown by its size and decided as a whole; "
             f"what is over {format_size(MAX_CHANGED_FILE_BYTES)} is left out.",
         ),
     )
 
 
-def _ignored_request(descriptions: Sequence[str], command: str) -> PermissionRequest:
+def _ignored_request(descriptions: Sequence[str], command: str, not_staged: Sequence[str]) -> PermissionRequest:
     return PermissionRequest(
         "ignored",
         f"Write what git ignores? {join_first(descriptions, separator='; ')}",
         "\n".join([f"$ {command}", *descriptions]),
         ".",
-        ("Yes writes it to your files, where you have not changed them meanwhile; no throws it away.",),
+        (
+            "Yes writes it to your files, where you have not changed them meanwhile; no throws it away.",
+            *(f"Not staged: {change}." for change in not_staged[:_MAX_NAMED_PATHS]),
+        ),
     )
 
 

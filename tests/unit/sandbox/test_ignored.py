@@ -12,6 +12,7 @@ import pytest
 
 from app.sandbox.confinement import CommandWriteMode
 from app.tools.base.contract import PermissionAnswer, ToolOutput
+from app.tools.command import command_result
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
@@ -315,3 +316,17 @@ async def test_held_ignored_files_are_written_after_a_yes(trial: Trial, allowed:
     assert (trial.root / "build").exists() == allowed
     said = "also written, ignored by git" if allowed else "thrown away, ignored by git"
     assert f"[{said}: build/, 2 files]" in output.text
+
+
+@pytest.mark.parametrize("limit", ["MAX_UNASKED_FILES", "MAX_CHANGED_FILE_BYTES"])
+async def test_an_ignored_file_stays_if_it_was_moved_to_one_that_is_not_staged(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(command_result, limit, 0)
+    put(trial.root / "data.log", "mine")
+    trial.bench.on_ask = lambda: setattr(trial.bench, "answer", PermissionAnswer(not trial.bench.asked[1:]))
+    output = await trial.run("mv data.log data.txt; mkdir build; echo > build/a")
+    assert (trial.root / "data.log").read_text() == "mine" and trial.bench.draft.held == {}
+    assert "[thrown away, ignored by git: build/, 1 file; data.log, 1 removed]" in output.text
+    assert "Write what git ignores? build/, 1 file; data.log, 1 removed" in trial.bench.asked[-1].title
+    assert "Not staged: " in trial.bench.asked[-1].notes[1]
