@@ -148,6 +148,13 @@ async def test_feedback_of_a_failed_decision_is_restored() -> None:
         assert isinstance(app.focused, TextArea) and app.focused.text == "hm"
         await pilot.press("ctrl+s")
         assert app.posted[1] == denied
+        await app.press_later("r", "o")
+        app.review.restore_feedback("P1", denied.feedback)
+        app.review.show_outcome("The disk is full.", problem=True)
+        await pilot.press("k", "ctrl+s")
+        again = app.posted[2]
+        assert isinstance(again, review_messages.Deny)
+        assert again.feedback.feedback == "hm\n\nok", "also if the next text is written already"
 
 
 async def test_approve_all_and_deny_all_name_the_feedback_to_be_sent() -> None:

@@ -178,11 +178,15 @@ class WritingField(Vertical):
         lines = self.query_one(".writing--context", Static)
         lines.update(Content("\n").join(context))
         lines.display = bool(context)
-        area = self.query_one(WritingFieldTextArea)
-        area.text = draft
-        area.move_cursor(area.document.end)
+        self.set_text(draft)
         self.add_class("shown")
-        self.screen.set_focus(area)
+        self.screen.set_focus(self.query_one(WritingFieldTextArea))
+
+    def set_text(self, text: str) -> None:
+        """Replace the text, and put the cursor at its end."""
+        area = self.query_one(WritingFieldTextArea)
+        area.text = text
+        area.move_cursor(area.document.end)
 
     def set_title(self, title: Content) -> None:
         """Set the title above the text."""

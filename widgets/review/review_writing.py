@@ -194,6 +194,8 @@ class UnsentTextController:
     def restore_feedback(self, key: str, feedback: FeedbackWithComments) -> None:
         """Restore the feedback of a failed decision, because it was not sent."""
         self._state.feedback_drafts.restore(key, feedback)
+        if self._is_field_open_for(key):
+            self._field.set_text(self._state.feedback_drafts.drafts.get(key, ""))
         self.save_text(key)
 
     def release_orphaned_feedback(self) -> None:
