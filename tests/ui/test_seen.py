@@ -213,6 +213,16 @@ async def test_covered_or_hidden_lines_are_unseen() -> None:
         await until(lambda: not unseen(app), "the lines that were covered to be drawn")
 
 
+async def test_line_ends_that_a_resize_cuts_off_are_unseen() -> None:
+    text = "".join(f"value_{number} = '{'a' * 60}'\n" for number in range(45))
+    async with reviewing(app=of([file_diff("a.py", None, text)]), size=(120, 20)) as (app, pilot):
+        before = unseen(app)
+        await pilot.resize_terminal(60, 58)
+        await pilot.pause()
+        assert "value_44 = 'aaa" in app.text() and "aaa'" not in app.text()
+        assert unseen(app) == before and before.lines > 20
+
+
 async def test_a_rebase_is_reported_and_its_changes_are_unseen() -> None:
     first, second = (
         [file_diff("a.py", f"{top}1\n2\n", f"{top}1\nx{top}\n", rebased=bool(top))] for top in ("", "0\n")

@@ -393,15 +393,16 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the rows of a region, and record which lines were on the screen."""
-        if self.size.width != self.model.render_context.width:
-            # Textual sends no Resize to a widget whose region was queried between its first display and the layout.
+        is_width_current = self.size.width == self.model.render_context.width
+        if not is_width_current:
+            # Textual paints before the Resize, and sends none to a widget whose region was queried before the layout.
             self.call_later(self._lay_out_for_width)
         self._frame = frame = self._make_frame()
         try:
             strips = super().render_lines(crop)
         finally:
             self._frame = None
-        if crop.height:
+        if crop.height and is_width_current:  # else the ends of lines may be cut off
             self._handle_drawn_lines(frame.top + crop.y, frame.top + crop.y + crop.height)
         return strips
 
