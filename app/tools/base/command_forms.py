@@ -12,7 +12,7 @@ from msgspec import Struct
 
 _OPERATORS = frozenset(";&|<>()")
 _RESERVED_WORD_LIST = (
-    "! { } [[ ]] if then else elif fi do done case esac while until for select in function time coproc"
+    "! { } [ [[ ]] if then else elif fi do done case esac while until for select in function time coproc"
 )
 _RESERVED_WORDS = frozenset(_RESERVED_WORD_LIST.split())
 _PATTERN_CHARACTERS = frozenset("*?[]~")
@@ -331,15 +331,21 @@ def _program_name(word: ShellWord) -> str:
 def _has_running_option(words: Sequence[ShellWord]) -> bool:
     """Return whether an option may make a program run another one or write to a file."""
     return any(
-        _is_option(word.text, option)
+        _is_option(word, option)
         for position, program in enumerate(words)
         for option in _OPTIONS_THAT_RUN_PROGRAMS.get(_program_name(program), ())
         for word in words[position + 1 :]
     )
 
 
-def _is_option(word: str, option: str) -> bool:
-    """Return whether a word is this option, with or without a value; also abbreviated or combined with others."""
+def _is_option(shell_word: ShellWord, option: str) -> bool:
+    """Return whether a word is this option, with or without a value; also abbreviated or combined with others.
+
+    A pattern may be replaced by the name of a file that reads like the option.
+    """
+    word = shell_word.text
+    if not shell_word.literal and (word[0] in "-*?[" or option == "="):
+        return True
     option_name = word.partition("=")[0]
     if option == "@":
         return word.startswith(option)
