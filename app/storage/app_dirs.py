@@ -44,8 +44,13 @@ class AppDirs:
 
     @property
     def own_folders(self) -> tuple[Path, ...]:
-        """Return the folders that the model never reads: also the platform's if `SIGNOFF_HOME` is set."""
-        return self.state, self.config, *(_platform_folders() if self.home is not None else ())
+        """Return what the model never reads: also the platform's folders if `SIGNOFF_HOME` is set, and each
+        `config.toml` that is a link.
+        """
+        folders = (self.state, self.config, *(_platform_folders() if self.home is not None else ()))
+        # With its configuration among other dotfiles, the file with the API key lies elsewhere.
+        files = (folder / self.config_file.name for folder in folders)
+        return *folders, *filter(Path.is_symlink, files)
 
     @property
     def misplaced_config_file(self) -> Path | None:

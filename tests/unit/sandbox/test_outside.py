@@ -208,16 +208,19 @@ async def test_git_folders_elsewhere_or_renamed_are_not_written(home: Path) -> N
             assert not (hooks / "post-checkout").exists()
 
 
-async def test_signoff_home_does_not_open_the_folders_of_the_platform(
+async def test_neither_signoff_home_nor_a_link_opens_a_configuration_file(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SIGNOFF_HOME", str(home / "another"))
-    files = [user_config_path("signoff") / "config.toml", user_state_path("signoff") / "signoff.db"]
+    linked, link = home / "dotfiles/config.toml", home / "another/config/config.toml"
+    files = [user_config_path("signoff") / "config.toml", user_state_path("signoff") / "signoff.db", linked]
     for file in files:
         file.parent.mkdir(parents=True)
-        file.write_text("the key")
+        file.write_text("# the key")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(linked)
     with closing(open_workspace(home)) as runtime:
         for file in files:
             assert runtime.workspace.is_off_limits(file.relative_to(home).as_posix()), file
