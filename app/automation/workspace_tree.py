@@ -80,10 +80,14 @@ class WorkspaceTreeReader:
         algorithm = "sha256" if len(commit) > _SHA1_DIGITS else "sha1"
         base = commit or hashlib.new(algorithm, b"tree 0\0", usedforsecurity=False).hexdigest()
         compared = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
-        changed = _split_at_nul(git.run_query("diff-index", *compared, base))[1::2]
+        # git then looks also at files with the flag skip-worktree that are on disk; `ls-files` writes the flag
+        # assume-unchanged as a small letter.
+        seen = ("-c", "core.sparseCheckout=true")
+        changed = _split_at_nul(git.run_query(*seen, "diff-index", *compared, base))[1::2]
+        flagged = [entry[2:] for entry in _split_at_nul(git.run_query("ls-files", "-v", "-z")) if entry[0].islower()]
         untracked = _split_at_nul(git.run_query("ls-files", "--others", "--exclude-standard", "-z"))
         # A path with a slash at its end is another repository.
-        paths = {path for path in (*changed, *untracked) if not path.endswith("/")}
+        paths = {path for path in (*changed, *flagged, *untracked) if not path.endswith("/")}
         on_disk = {path: self._blob_on_disk(git.top / path, algorithm) for path in paths}
         lead = git.path_prefix
         index = git.own / "checked-index"

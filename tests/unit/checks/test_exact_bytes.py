@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from app.automation.check_results import CheckState, ProposalCheckResult, ProposalChecks
 from app.automation.check_scheduler import CheckScheduler, watch_workspace_changes
+from app.automation.workspace_tree import WorkspaceTreeReader
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import ChangedSinceShown, DependsOnPendingProposal, StaleProposal
@@ -193,6 +194,18 @@ async def test_a_changed_file_outdates_the_result_and_is_named(site: Site) -> No
     assert site.result("P1").stale.startswith("before HEAD moved to ")
     watch.cancel()
     await asyncio.wait({watch})
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_a_flag_in_the_index_hides_no_changed_file(home: Path, tmp_path: Path, flag: str) -> None:
+    with opened(tmp_path, in_git=True) as runtime:
+        root = runtime.workspace.root
+        git(root, "update-index", flag, "b")
+        reader = WorkspaceTreeReader(runtime.workspace)
+        (before,) = reader.read_trees({})
+        (root / "b").write_text("broken\n")
+        (after,) = reader.read_trees({})
+        assert after.id == git_tree(root) != before.id
 
 
 async def test_without_watches_files_are_polled(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
