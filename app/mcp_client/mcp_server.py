@@ -380,7 +380,7 @@ class McpServer:
         return self._oauth_session
 
     async def sign_in(self, show: "ShowSignIn", confirm: "ConfirmOrigins | None" = None) -> None:
-        """Sign the user in like `OAuthSignIn.sign_in`, then start the server; raises ConnectionLost."""
+        """Sign the user in like `OAuthSignIn.sign_in`, or raise ConnectionLost; then start the server."""
         from app.mcp_client.oauth import SignInFailed
 
         try:
@@ -388,8 +388,8 @@ class McpServer:
         except (SignInFailed, InvalidServerDefinition) as error:
             raise ConnectionLost(str(error)) from error
         if self._is_wanted:
-            self.allow_restart()
-            await self.start_and_wait()
+            self.start_in_background()
+            await self.wait_until_ready_or_failed()
 
     async def _initialize(self, connection: McpConnection) -> None:
         params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT_INFO}

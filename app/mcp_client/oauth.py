@@ -370,9 +370,10 @@ class OAuthSignIn:
             answer = json.loads(body)
         except (ValueError, RecursionError):
             answer = None
-        if status >= 300 or not isinstance(answer, dict):
-            why = answer.get("error_description") or answer.get("error") if isinstance(answer, dict) else ""
-            refusal = OAuthCredentialsRefused if status in (400, 401) else SignInFailed
+        why = answer.get("error_description") or answer.get("error") if isinstance(answer, dict) else ""
+        if status >= 300 or not isinstance(answer, dict) or why:
+            # GitHub and Slack refuse with status 200.
+            refusal = OAuthCredentialsRefused if status in (400, 401) or (why and status < 300) else SignInFailed
             raise refusal(f"{host} answers with {str(why or '')[:_MAX_ERROR_CHARACTERS] or f'HTTP status {status}'}")
         return answer
 

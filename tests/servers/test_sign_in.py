@@ -165,12 +165,23 @@ async def test_without_renewal_a_sign_in_is_needed_unless_the_network_fails(wire
         tokens.save(url, token.model_copy(update={"expires": 1, "refresh_token": ""}))
         assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "two"}))
         assert [form["grant_type"] for form in authority.forms] == ["authorization_code"]
-        await on.server("far").sign_in(authority.browse)
-        authority.played.overrides["/token"] = answering({"error": "invalid_grant"}, 400)
-        authority.played.token = "another"
-        assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "two"}))
-        assert on.server("far").state is McpServerState.SIGN_IN
-        assert tokens.get(url) is None
+        for status in (400, 200):
+            authority.played.overrides["/token"] = authority.token
+            authority.played.token = "access-1"
+            await on.server("far").sign_in(authority.browse)
+            authority.played.overrides["/token"] = answering({"error": "invalid_grant"}, status)
+            authority.played.token = "another"
+            assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "two"}))
+            assert on.server("far").state is McpServerState.SIGN_IN
+            assert tokens.get(url) is None
+
+
+async def test_a_start_that_fails_after_the_sign_in_is_no_failed_sign_in(wire: WireServer, tmp_path: Path) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        authority.played.overrides["initialize"] = answering({}, 500)
+        await signed_in(on, authority)
+        assert on.server("far").state is McpServerState.FAILED
+        assert on.server("far").problem == "it answers with HTTP status 500"
 
 
 async def test_the_callback_is_validated(wire: WireServer, tmp_path: Path) -> None:
