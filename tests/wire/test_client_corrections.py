@@ -74,7 +74,25 @@ REFUSALS: dict[str, tuple[Any, ...]] = {
     "gemma2": ([strict.gemma2], closing, {}, {"mid_system": "fold_user"}),
     "both rungs of the ladder": ([strict.qwen, strict.gemma2], closing, {}, {"mid_system": "fold_user"}),
     "bedrock": ([strict.bedrock], closing, {}, {"tool_choice_none": "rejected"}),
+    **{
+        words: (
+            [refused_unless(words, lambda body: "tool_choice" not in body, status)],
+            closing,
+            {},
+            {"tool_choice_none": "rejected"},
+        )
+        for status, words in (
+            (400, "Only a tool_choice of 'auto' is supported for this model."),
+            (500, "Incompatible tool choice param submitted - {'type': 'none'}"),
+        )
+    },
     "stream_options": ([strict.unknown_fields], opening, {}, {"stream_usage": False}),
+    "DashScope": (
+        [refused_unless("The tool call is not supported.", lambda body: "tools" not in body)],
+        opening,
+        {},
+        {"tools_supported": False},
+    ),
     "no tools": ([strict.no_tools], opening, {}, {"tools_supported": False}),
     "max_tokens": ([strict.completion_tokens], history, {}, {"max_tokens_field": "max_completion_tokens"}),
     "max_completion_tokens": (

@@ -60,6 +60,23 @@ ERRORS: dict[str, tuple[Any, ...]] = {
     "404 model": (error(404, "The model `x` does not exist"), K.MODEL_NOT_FOUND, 1, "--model"),
     "ollama": (error(404, "model 'x' not found, try pulling it first"), K.MODEL_NOT_FOUND, 1, "x"),
     "400 model": (error(400, "x is not a valid model ID"), K.MODEL_NOT_FOUND, 1, "--model"),
+    **{
+        words: (error(404, words), K.MODEL_NOT_FOUND, 1, "Choose another with --model")
+        for words in (
+            "Not found the model kimi-k9 or Permission denied",
+            "The API deployment for this resource does not exist.",
+        )
+    },
+    **{
+        words: (error(status, words), K.QUOTA, 1, words)
+        for status, words in (
+            (429, "you (bob) have reached your weekly usage limit, upgrade for higher limits"),
+            (429, "Free usage exceeded, subscribe to Go"),
+            (429, "Rate limit exceeded: free-models-per-day-high-balance."),
+            (400, "Budget has been exceeded! Current cost: 10, Max budget: 5"),
+            (401, "Insufficient balance. Manage your billing."),
+        )
+    },
     "404 page": (document("404 page not found", status=404), K.INVALID_REQUEST, 1, "/v1"),
     "404 path": (document({"detail": "Not Found"}, status=404), K.INVALID_REQUEST, 1, "/v1"),
     "405": (document({"detail": "Method Not Allowed"}, status=405), K.INVALID_REQUEST, 1, "/v1"),

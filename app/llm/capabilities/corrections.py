@@ -247,12 +247,12 @@ _TOOL_CHOICE = re.compile(r"tool[_ ]choice", re.IGNORECASE)
 _REFUSAL = re.compile(
     r"not support|n't support|unsupported|not permitted|not allowed|forbidden|unknown|unrecogni[sz]ed|unexpected|"
     r"invalid(?!_request)|extra inputs|additional propert|must be|should be|no longer|deprecated|not available|"
-    r"literal_error|not implemented",
+    r"literal_error|not implemented|\bonly\b|incompatible",
     re.IGNORECASE,
 )
 _TOOLS_UNSUPPORTED = re.compile(
     r"(?:does not|doesn'?t) support (?:tools|tool use|tool calling|function calling)|"
-    r"tools? (?:is|are) not supported|support tool use|--enable-auto-tool-choice|"
+    r"tools?(?: calls?)? (?:is|are) not supported|support tool use|--enable-auto-tool-choice|"
     r"function calling is not (?:enabled|supported)|requires --jinja|tools param requires",
     re.IGNORECASE,
 )

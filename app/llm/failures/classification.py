@@ -132,10 +132,11 @@ _THROTTLED = re.compile(
 )
 _QUOTA_EXHAUSTED = re.compile(
     r"insufficient_quota|insufficient[ _](?:balance|credits?|funds)|exceeded your current quota|billing|"
-    r"credit balance|requires more credits|payment required|spend(?:ing)? limit|usage limit reached",
+    r"credit balance|requires more credits|payment required|spend(?:ing)? limit|usage[ _](?:limit|quota)|"
+    r"free usage exceeded|budget has been exceeded",
     re.IGNORECASE,
 )
-_DAILY_LIMIT = re.compile(r"per ?day|daily|\((?:TPD|RPD)\)", re.IGNORECASE)
+_DAILY_LIMIT = re.compile(r"per[ -]?day|daily|\((?:TPD|RPD)\)", re.IGNORECASE)
 SPEAKING_ORDER = (
     r"jinja|raise_exception|generate parser for this template|must be at the beginning|must alternate|"
     r"unexpected role|only user.{0,60}roles|invalid message role|invalid_request_message_order|no user query"
@@ -157,7 +158,8 @@ _KEY_REFUSED = re.compile(
     re.IGNORECASE,
 )
 _MODEL_NOT_FOUND = re.compile(
-    r"model_not_found|model.{0,80}(?:not found|does not exist|not exist|is not available|not a valid model|unknown|"
+    r"model_not_(?:found|available)|not found the model|deployment for this resource does not exist|"
+    r"model.{0,80}(?:not found|does not exist|not exist|is not available|not a valid model|unknown|"
     r"no endpoints found)|not_found_error\W+message\W+model:|"
     r"(?:no such|unknown|invalid) model|not a valid model id|no endpoints found",
     re.IGNORECASE | re.DOTALL,
@@ -187,7 +189,7 @@ def classify_failure(status: int | None, text: str, *, has_retry_delay: bool) ->
     throttled = bool(_THROTTLED.search(text)) or status == 429
     if _CONTEXT_FULL.search(text) and not _THROTTLED.search(text):
         return FailureKind.CONTEXT_FULL, False
-    may_be_quota = throttled or status in (400, 403, None)
+    may_be_quota = throttled or status in (400, 401, 403, None)
     if status == 402 or (may_be_quota and _is_quota_exhausted(text, has_retry_delay=has_retry_delay)):
         return FailureKind.QUOTA, False
     if throttled:
