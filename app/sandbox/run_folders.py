@@ -149,7 +149,12 @@ class FailedWriteBackStore(Struct, frozen=True):
 
 def versions_kept_for_workspace(root: Path, folder: Path) -> FailedWriteBackStore:
     """Return the kept versions of a workspace; `folder` holds those of all workspaces."""
-    return FailedWriteBackStore(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
+    return FailedWriteBackStore(folder / hash_as_file_name(root))
+
+
+def hash_as_file_name(text: str | Path) -> str:
+    """Return a file name for a path, or for a text that other people chose, such as `x/../../..`."""
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
 
 
 def move_to_unused_workspace_path(source: Path, folder: Path, path: str) -> None:
@@ -272,8 +277,7 @@ class CacheOverlayFolders(Struct, frozen=True):
 
     def upper_folder(self, cache: Path) -> Path:
         """Return the upper folder of the overlay over one cache; create it if it is missing. Raises OSError."""
-        name = hashlib.sha256(os.fsencode(cache)).hexdigest()[:16]
-        upper = self.folder / name
+        upper = self.folder / hash_as_file_name(cache)
         if not upper.is_dir():
             upper.mkdir()
             upper.chmod(cache.stat().st_mode & 0o7777)

@@ -1,7 +1,6 @@
 """Probes whether commands can run on an overlay or only in place, and opens their runs."""
 
 import asyncio
-import hashlib
 import os
 import time
 import uuid
@@ -54,6 +53,7 @@ from app.sandbox.run_folders import (
     MAX_LAYER_DAYS,
     cache_redirect_variables,
     create_cache_overlay_folders,
+    hash_as_file_name,
     lock_kept_cache_overlays,
     prune_kept_cache_overlays,
     remove_stale_folders,
@@ -230,7 +230,7 @@ class Sandbox:
         Raises:
             OSError: The folders can't be created, or the files can't be written.
         """
-        async with self._open_run_folders(f"server-{name}") as folders:
+        async with self._open_run_folders(f"server-{hash_as_file_name(name)}") as folders:
             may = self._outside_access(writable, files)
             variables = self._command_variables(may, NEW_CACHES_PATH, environment, bytecode=True)
             layer = PersistentProcessOverlay(self._workspace, folders, may, variables, self.kept, self.limits, {})
@@ -251,7 +251,7 @@ class Sandbox:
         Raises:
             OSError: The folders can't be created, or the number of its processes can't be limited.
         """
-        async with self._open_run_folders(f"server-{name}") as folders:
+        async with self._open_run_folders(f"server-{hash_as_file_name(name)}") as folders:
             root = self._workspace.root
             named = self._outside_access(writable).writable
             kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
@@ -353,10 +353,8 @@ class Sandbox:
         else:
             temporary.mkdir()
         if kept:
-            workspace = hashlib.sha256(os.fsencode(self._workspace.root)).hexdigest()[:16]
-            layers = stack.enter_context(
-                lock_kept_cache_overlays(self._state / CACHE_FOLDER / workspace / kept, folder / "caches")
-            )
+            kept_layers = self._state / CACHE_FOLDER / hash_as_file_name(self._workspace.root) / kept
+            layers = stack.enter_context(lock_kept_cache_overlays(kept_layers, folder / "caches"))
         else:
             layers = create_cache_overlay_folders(folder / "caches")
         return OverlayFolders(folder, folder / "upper", temporary, layers)

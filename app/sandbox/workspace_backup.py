@@ -9,7 +9,6 @@ killed, the next start finds it and restores the files.
 """
 
 import fcntl
-import hashlib
 import json
 import os
 import re
@@ -51,7 +50,7 @@ from app.sandbox.path_policy import (
     stat_fingerprint,
     walk_watched_entries,
 )
-from app.sandbox.run_folders import remove_entry, remove_tree
+from app.sandbox.run_folders import hash_as_file_name, remove_entry, remove_tree
 from app.workspace.path_rules import is_folder_path_too_deep_or_long
 from app.workspace.reading import have_same_bytes
 
@@ -463,8 +462,7 @@ def prune_workspace_backups(state: Path, before: float) -> int:
 
 def locate_workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
     """Return the backup of a workspace, with its store below `state`; nothing is copied yet."""
-    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
-    return WorkspaceBackup(root, state / f"{_STORE}{name}")
+    return WorkspaceBackup(root, state / f"{_STORE}{hash_as_file_name(root)}")
 
 
 def _is_git_object(path: str) -> bool:

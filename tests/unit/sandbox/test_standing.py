@@ -97,6 +97,16 @@ async def test_an_abandoned_layer_leaves_no_folder(tmp_path: Path, monkeypatch: 
     await until(lambda: not list(state.glob("run-*")))
 
 
+async def test_the_name_of_a_server_leads_to_no_other_folder(tmp_path: Path) -> None:
+    for folder in ("workspace", "precious"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "precious/file").touch()
+    sandbox = Sandbox(Workspace(tmp_path / "workspace"), tmp_path / "state", own_folders=())
+    for open_server in (sandbox.open_persistent, sandbox.open_confined):
+        async with open_server("x/../../../../precious"):
+            assert [path.name for path in (tmp_path / "precious").iterdir()] == ["file"]
+
+
 async def test_without_a_wrapper_it_is_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standing_module, "PLATFORM", "darwin")
     process = await standing("/bin/sh", "-c", "echo $$; read line; exit 3", folder=tmp_path)
