@@ -117,7 +117,10 @@ def _paths_in_variables(environment: Mapping[str, str], variables: Iterable[str]
 
 
 def _user_sockets() -> list[Path]:
-    """Return the path of every socket on which a program of this user listens."""
+    """Return the path of every socket that this user owns, or may use while some others may not.
+
+    With sockets of the second kind, which belong to a group such as `docker`, programs of root act for the user.
+    """
     try:
         lines = _SOCKET_TABLE.read_bytes().splitlines()[1:]
     except OSError:
@@ -131,7 +134,10 @@ def _user_sockets() -> list[Path]:
                 facts = path.lstat()
             except OSError:
                 continue
-            if stat.S_ISSOCK(facts.st_mode) and facts.st_uid == os.getuid():
+            is_for_user = facts.st_uid == os.getuid() or (
+                not facts.st_mode & stat.S_IWOTH and os.access(path, os.W_OK)
+            )
+            if stat.S_ISSOCK(facts.st_mode) and is_for_user:
                 found.append(path)
     return found
 

@@ -154,11 +154,16 @@ async def test_user_sockets_are_out_of_reach(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", f"/{'x' * 300}/bin:{os.environ['PATH']}")
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary, ExitStack() as after:
         display, abstract = Path(temporary, "display"), f"\0signoff-test-{os.getpid()}"
-        places: list[Path | str] = [home / "unknown.sock", runtime / "agent", runtime / "bus", display, abstract]
+        unknown, group = home / "unknown.sock", home / "group.sock"
+        places: list[Path | str] = [unknown, runtime / "agent", runtime / "bus", display, group, abstract]
         for place in places:
             listening = after.enter_context(socket.socket(socket.AF_UNIX))
             listening.bind(str(place))
             listening.listen()
+        if os.getuid() == 0:
+            # As docker's, of another user, but open to a group.
+            os.chown(group, 65534, 0)
+            group.chmod(0o660)
         if not can_block_abstract_sockets():
             places.pop()
         async with sandbox_in(home).open_run({}) as run:
