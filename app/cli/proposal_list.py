@@ -51,7 +51,9 @@ def format_proposal_line(proposal: "Proposal") -> str:
 
 
 def _find_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
-    if not arguments.all and has_no_unfinished_work(runtime.database, runtime.name):
+    # The marker file of `WorkspaceBackup`, whose import would take long.
+    was_command_killed = any(runtime.dirs.runs.glob("guard-*/running"))
+    if not (arguments.all or was_command_killed) and has_no_unfinished_work(runtime.database, runtime.name):
         return []
     from app.cli.proposal_choice import rebase_proposals_and_record_unseen
     from app.runtime.unfinished_work import recover_interrupted_work_and_notify

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.main import main
 from app.proposals.values.proposal_errors import ProposalError, WorkspaceBusy
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work
@@ -456,6 +457,16 @@ async def test_files_that_can_not_be_restored_are_reported_until_they_are(
         "A command that ran directly on your files was cut off; every file is as it was before."
     ]
     assert (root / "b.txt").read_text() == "b\n"
+
+
+def test_listing_proposals_restores_the_files_of_a_killed_command(
+    root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with killed_command(root, runtime.dirs.runs):
+        (root / "a.txt").write_text("by the command\n")
+    assert main(["proposals", "--workspace", str(root)]) == 0
+    assert "every file is as it was before" in capsys.readouterr().err
+    assert (root / "a.txt").read_text() == "on disk\n"
 
 
 async def test_ignore_rules_written_in_place_hide_nothing(root: Path) -> None:
