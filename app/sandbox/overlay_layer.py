@@ -18,7 +18,7 @@ from msgspec import Struct
 from app.sandbox.captured_changes import CommandFileChanges, IgnoredPathsWriteBackReport, PathChange, PendingFiles
 from app.sandbox.confinement import can_block_abstract_sockets
 from app.sandbox.enclosed_process import ProcessResourceLimits, run_enclosed
-from app.sandbox.files_and_links import lstat_or_none
+from app.sandbox.files_and_links import folder_or_nonexistent_path, lstat_or_none
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.outside_access import OutsidePathAccess, is_in_any_folder
 from app.sandbox.path_policy import (
@@ -29,7 +29,7 @@ from app.sandbox.path_policy import (
     stat_fingerprint,
 )
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessExit, run_shielded
-from app.sandbox.run_folders import CacheOverlayFolders, FailedWriteBackStore, remove_entry
+from app.sandbox.run_folders import CacheOverlayFolders, FailedWriteBackStore, file_stats, remove_entry
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.paths import Workspace
 
@@ -269,7 +269,7 @@ class PersistentProcessOverlay(OverlayLayer):
     """A layer for one program that keeps running while pending changes are added and removed."""
 
     _keeps_running = True
-    _seen: Mapping[str, StatFingerprint | None] = MappingProxyType({})
+    _seen: Mapping[str, list[StatFingerprint]] = MappingProxyType({})
 
     def replace_contents(self, pending: PendingFiles) -> None:
         """Replace the contents of the layer by these changes; the caller must remount the program. Raises OSError."""
@@ -285,10 +285,14 @@ class PersistentProcessOverlay(OverlayLayer):
 
     def unseen_paths(self) -> list[str]:
         """Return the paths that were written since the last `mark_seen`, sorted. Raises OSError."""
-        return [path for path, facts in self._written_stats().items() if facts != self._seen.get(path, ...)]
+        return sorted(path for path, facts in self._written_stats().items() if facts != self._seen.get(path, ...))
 
-    def _written_stats(self) -> dict[str, StatFingerprint | None]:
-        """Return the stat of each changed path; None for a removed one."""
+    def _written_stats(self) -> dict[str, list[StatFingerprint]]:
+        """Return the stats of each changed path and of the files below it; none for a removed one."""
         found = self._upper.find_changes(self._policy)
-        stats = {change.path: lstat_or_none(self._layer / change.path) for change in found.touched}
-        return {path: facts and stat_fingerprint(facts) for path, facts in stats.items()}
+        stats = {}
+        for path in (*(change.path for change in found.touched), *found.ignored_paths):
+            place = self._layer / path
+            facts = (lstat_or_none(place), *file_stats(folder_or_nonexistent_path(place)))
+            stats[path] = [stat_fingerprint(each) for each in facts if each]
+        return stats

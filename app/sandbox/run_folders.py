@@ -127,7 +127,7 @@ class FailedWriteBackStore(Struct, frozen=True):
         with suppress(OSError):
             for folder in self.folder.iterdir():
                 with suppress(OSError):
-                    size = sum(facts.st_size for facts in _file_stats(folder))
+                    size = sum(facts.st_size for facts in file_stats(folder))
                     found.append((folder.lstat().st_mtime, size, folder))
         return sorted(found, reverse=True)
 
@@ -173,7 +173,8 @@ def move_to_unused_workspace_path(source: Path, folder: Path, path: str) -> None
     shutil.move(source, place)
 
 
-def _file_stats(folder: Path) -> Iterator[os.stat_result]:
+def file_stats(folder: Path) -> Iterator[os.stat_result]:
+    """Yield the lstat(2) results of all files in a folder."""
     for place, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
@@ -364,7 +365,7 @@ def _boot_id() -> str:
 
 def _disk_usage(folder: Path) -> int:
     """Return the bytes on disk of all files in a folder."""
-    return sum(facts.st_blocks * 512 for facts in _file_stats(folder))
+    return sum(facts.st_blocks * 512 for facts in file_stats(folder))
 
 
 def _clear_folder(folder: Path) -> None:

@@ -205,7 +205,7 @@ async def test_a_program_writes_nothing_more_to_ignored_files_that_were_written_
     assert (root / "user.log").read_text() == "the user's" and list((root / "build").iterdir()) == []
 
 
-async def test_file_gone_with_its_folder_is_not_reported(tmp_path: Path) -> None:
+def layer_without_mount(tmp_path: Path) -> tuple[PersistentProcessOverlay, Path]:
     (tmp_path / "workspace/d").mkdir(parents=True)
     (tmp_path / "run/upper").mkdir(parents=True)
     folders = OverlayFolders(
@@ -215,11 +215,28 @@ async def test_file_gone_with_its_folder_is_not_reported(tmp_path: Path) -> None
     may = find_outside_access(ConfiguredCommandAccess(), ())
     layer = PersistentProcessOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, process_limits(), {})
     layer.write_pending()
+    return layer, folders.upper
+
+
+async def test_file_gone_with_its_folder_is_not_reported(tmp_path: Path) -> None:
+    layer, _ = layer_without_mount(tmp_path)
     layer.replace_contents({"d/e/file": FileOrLink(b"waits\n", 0o644)})
     layer.mark_seen()
     assert layer.unseen_paths() == []
     shutil.rmtree(tmp_path / "run/upper/d/e")
     assert layer.unseen_paths() == ["d/e/file"]
+
+
+async def test_ignored_files_written_outside_of_a_call_are_named_too(tmp_path: Path) -> None:
+    layer, upper = layer_without_mount(tmp_path)
+    (tmp_path / "workspace/.gitignore").write_text("build/\n*.log\n")
+    (upper / "build/in").mkdir(parents=True)
+    (upper / "seen.log").touch()
+    layer.mark_seen()
+    assert layer.unseen_paths() == []
+    (upper / "late.log").symlink_to("/")
+    (upper / "build/in/late").touch()
+    assert layer.unseen_paths() == ["build", "late.log"]
 
 
 async def test_an_error_wins_over_a_cancellation() -> None:
