@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from app.sandbox.captured_changes import PendingFiles, WrittenIgnoredPath
+from app.sandbox.files_and_links import lstat_or_none, path_below_without_links
 from app.workspace.git_repository import find_repository
 from app.workspace.ignore import (
     FolderIgnorePatterns,
@@ -427,10 +428,9 @@ def scan_ignored_path_for_changes(
     Returns:
         The changed files, None if there are none; and the number of examined names.
     """
-    written, looked, folders, is_changed = 0, 1, [root / path], False
-    try:
-        facts = (root / path).lstat()
-    except FileNotFoundError:
+    place = path_below_without_links(root, path)
+    written, looked, folders, is_changed = 0, 1, [place], False
+    if (facts := lstat_or_none(place)) is None:
         return WrittenIgnoredPath(path, removed=1), looked
     if not stat.S_ISDIR(facts.st_mode):
         return (WrittenIgnoredPath(path, 1) if facts.st_ctime_ns >= since else None), looked

@@ -469,6 +469,20 @@ def test_listing_proposals_restores_the_files_of_a_killed_command(
     assert (root / "a.txt").read_text() == "on disk\n"
 
 
+async def test_a_file_or_link_in_place_of_a_folder_with_ignored_files_is_staged(
+    root: Path, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    for name in ("file", "link"):
+        (root / name / "build").mkdir(parents=True)
+    (tmp_path / "build").mkdir()
+    async with sandbox.open_run({}) as run:
+        await printed(run, f"rm -r file link; echo x > file; ln -s {tmp_path} link")
+        found = await run.find_changes()
+        report = await run.write_back(found.ignored_paths)
+    assert [each.path for each in found.touched] == ["file", "link"]
+    assert [each.summary for each in report.written] == ["file/build, 1 removed", "link/build, 1 removed"]
+
+
 async def test_ignore_rules_written_in_place_hide_nothing(root: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
     (root / "empty").mkdir()
