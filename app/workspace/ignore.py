@@ -233,7 +233,8 @@ class FolderIgnorePatterns(Struct, frozen=True):
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
         """Return whether the patterns ignore the path (True), include it again (False) or do not match it (None)."""
-        return self.patterns.verdict(self.path_to_root + path[self.folder_length :], name, is_folder)
+        path = _one_character_a_byte(self.path_to_root + path[self.folder_length :])
+        return self.patterns.verdict(path, _one_character_a_byte(name), is_folder)
 
 
 Rules = tuple[FolderIgnorePatterns, ...]
@@ -424,7 +425,12 @@ def compile_ignore_patterns(text: str) -> IgnoreFilePatterns:
     return IgnoreFilePatterns(
         [
             rule
-            for line in text.split("\n")
+            for line in _one_character_a_byte(text).split("\n")
             if (rule := parse_ignore_rule(line)) and len(rule.text) <= MAX_PATH_CHARACTERS
         ]
     )
+
+
+def _one_character_a_byte(text: str) -> str:
+    """Return a text with one character for each byte of its UTF-8, because git matches bytes."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")

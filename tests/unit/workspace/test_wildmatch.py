@@ -18,14 +18,14 @@ from app.workspace.wildmatch import ignore_rule_regex, parse_ignore_rule
 
 PLAIN = r"""
 a b ab c . ! # / / ? * ** *** **/ /** \ \* \a \/ [ab] [!a] [^b] [a-c] [b-a] []a] [a [a-] [-a] [\]] [a/b] [!/]
-[--0] [a-\c] [[-a] [[:alpha:]] [[:digit:]x] [[:bad:]] [[:a] [[:] [!]a] [\ [a-\
+é [--0] [a-\c] [[-a] [[:alpha:]] [[:digit:]x] [[:bad:]] [[:a] [[:] [!]a] [\ [a-\
 """
 PIECES = [*PLAIN.split(), " ", "\\ "]
 PATTERN = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join)
 PATTERNS = st.lists(PATTERN, min_size=1, max_size=4)
 SIGNED = st.lists(st.builds("{}{}".format, st.sampled_from(["", "!"]), PATTERN), min_size=4, max_size=24)
 """Patterns that ignore, and about as many that take back."""
-NAMES = ["a", "b", "c", "ab", "abc", "aab", "*", "\\", "[a", "d.c", "a b", "!a", "#", "-", "x.", "a ", "]", "a]", "3"]
+NAMES = ["a", "é", "b", "c", "ab", "abc", "*", "\\", "[a", "d.c", "a b", "!a", "#", "-", "x.", "a ", "]", "a]", "3"]
 PATHS = st.lists(
     st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join), min_size=1, max_size=30, unique=True
 )
@@ -89,6 +89,8 @@ def test_rare_ignore_patterns_match_like_in_git() -> None:
         ("[xa:]", "a", True),
         ("[[:alpha:x", "a", False),
         ("[[:a]", ":", True),
+        ("?", "é", False),
+        ("[!a]?é", "éé", True),
     ):
         assert ignored_by_us([pattern], path) is hidden, pattern
 
