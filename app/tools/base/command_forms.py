@@ -5,6 +5,7 @@ or redirections have no form, so none of these can hide another command.
 """
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -138,41 +139,27 @@ def _split_names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_NEVER_OPEN = _split_names(
-    "env sudo doas su xargs eval exec command builtin nohup nice ionice timeout setsid stdbuf watch parallel find fd "
-    "time chrt taskset setarch prlimit numactl fakeroot setpriv runuser pkexec capsh systemd-run dbus-run-session "
-    "xvfb-run run-parts start-stop-daemon at batch crontab hyperfine valgrind perf rlwrap unbuffer direnv mise asdf "
-    "nix nix-shell tar ed ex vi vim nvim emacs less more man screen tmux sqlite psql mysql "
-    "sed awk gawk mawk busybox script unshare chroot nsenter strace ltrace gdb source . trap npx pnpx bunx uvx pipx "
-    "osascript expect tclsh entr flock rm rmdir shred dd truncate tee install mv cp ln chmod chown chgrp kill pkill "
-    "killall curl wget nc ncat socat ssh scp sftp rsync ftp telnet runcon choom ssh-agent sshpass lldb bwrap proot "
-    "firejail chronic m4 cross-env dotenv dotenvx concurrently watchexec nodemon toybox fdfind gfind gsed bsdtar "
-    "gtar cpio zip dc octave gnuplot maxima view vimdiff rview rvim gvim nano emacsclient code open xdg-open "
-    "genv gtimeout gxargs gnice gnohup gstdbuf gtime gchroot grm grmdir gshred gdd gtruncate gtee ginstall gmv gcp "
-    "gln gchmod gchown gchgrp gkill linux i x86_ uclampset coresched enosys caffeinate cpulimit chpst softlimit "
-    "setlock logsave sg faketime catchsegv grc sem ifne mispipe pee vipe zrun gosu su-exec tini dumb-init torsocks "
-    "proxychains "
-    "run-one systemd-cat systemd-inhibit aa-exec multitime xdotool exiftool fzf irb pry lftp w3m "
-    "gcc g++ cc c++ clang clang++ ld rustc tex latex pdftex pdflatex xetex xelatex luatex lualatex latexmk "
-    "http https xh curlie aria2c axel lynx links elinks websocat grpcurl rclone mail mailx sendmail dig nslookup "
-    "host unlink flatpak toolbox distrobox vagrant ansible "
-    "mlr duckdb mariadb mongo mongosh usql clickhouse rpm dpkg gpg openssl ssh-keygen ssh-add tcpdump "
-    "mvn sbt rake ghc "
+_OPEN_PROGRAMS = _split_names(
+    "ls cat head tail wc grep egrep fgrep rg diff cmp sort file stat du df tree jq bat batcat eza exa echo pwd true "
+    "false date uname whoami id which type ps nproc basename dirname realpath readlink md5sum sha1sum sha256sum "
+    "sha512sum pytest py.test tox nox ruff black isort flake8 pycodestyle pydocstyle pylint mypy pyright "
+    "basedpyright ty bandit vulture codespell autopep8 yapf eslint prettier biome oxlint stylelint tsc vue-tsc jest "
+    "vitest mocha ava webpack vite rollup esbuild rustfmt gofmt goimports gofumpt golangci-lint staticcheck "
+    "shellcheck shfmt yamllint markdownlint hadolint actionlint clang-format ktlint swiftlint swiftformat rubocop "
+    "rspec phpunit phpstan psalm make gmake just ninja bazel ctest gradlew mvnw"
 )
-"""Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed.
+"""Programs that only read, or that run code of the workspace whatever their arguments are.
 
-Digits at the end of a name are left out: `linux` stands for `linux64`, `i` for `i386`, `x86_` for `x86_64`.
+Only they, and scripts of the workspace, may be followed by any words: no list could name all programs whose arguments
+make them run, write, delete or send anything. Digits at the end of a name are left out: `diff` stands for `diff3`.
 """
-_BUILTINS_THAT_RUN_CODE = _split_names(
-    "test printf let declare typeset read mapfile readarray jobs compgen complete bind enable hash "
-    "unset export readonly getopts wait fc"
-)
-"""Builtins of shells that evaluate `a[$(command)]` as the name of a variable, even in quotes, or take a command."""
+_WORKSPACE_SCRIPT = re.compile(r"(?=.*/|.*\.py$)(?:\./)?(?:(?!node_modules/)\w[\w.-]*/)*\w[\w.-]*")
+"""A path in the workspace that leads neither into a hidden folder, such as `.venv`, nor into packages of others."""
 _INTERPRETERS = _split_names(
-    "sh bash rbash dash ash zsh ksh mksh csh tcsh fish nu pwsh python pypy ipython node nodejs ts-node tsx deno bun "
-    "ruby perl php lua luajit r rscript julia guile racket groovy elixir erl ghci scala java jshell clojure sbcl"
+    "sh bash dash zsh ksh fish python pypy node nodejs ts-node tsx deno bun ruby perl php lua luajit rscript "
+    "julia java"
 )
-"""Interpreters: a form needs a file or module as first argument, because options can contain code."""
+"""Interpreters that pass all options after a file to it: a form needs a file or module as first argument."""
 _NEVER_OPEN_SUBCOMMANDS = frozenset(
     {
         *(("git", "bisect"), ("git", "clone"), ("git", "config"), ("git", "filter-branch"), ("git", "send-email")),
@@ -193,16 +180,22 @@ _RUNNERS = frozenset(
     {
         *(("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"), ("rye", "run")),
         *(("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("bundle", "exec")),
-        *(("npm", "x"), ("bun", "x"), ("deno", "run"), ("conda", "run"), ("go", "run"), ("npm", "run-script")),
-        *(("pixi", "run"), ("pixi", "exec"), ("mamba", "run"), ("micromamba", "run"), ("devbox", "run")),
-        *(("npm", "run"), ("pnpm", "run"), ("yarn", "run"), ("deno", "task"), ("bun", "run"), ("docker", "compose")),
+        *(("npm", "x"), ("bun", "x"), ("bun", "run"), ("conda", "run"), ("devbox", "run")),
+        *(("pixi", "run"), ("pixi", "exec"), ("mamba", "run"), ("micromamba", "run")),
     }
 )
 """Word pairs that are followed by the name of the program that runs."""
+_SCRIPT_RUNNERS = frozenset(
+    {
+        *(("npm", "run"), ("npm", "run-script"), ("pnpm", "run"), ("yarn", "run"), ("deno", "task"), ("deno", "run")),
+        *(("go", "run"), ("docker", "compose")),
+    }
+)
+"""Word pairs that are followed by the name of a script of the workspace, or by a subcommand."""
 _HAVE_SUBCOMMANDS = _split_names(
     "git hg sl jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda mamba micromamba pixi "
     "devbox docker podman kubectl helm terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet "
-    "gradle bundle gem mix cmake"
+    "gradle bundle gem mix cmake coverage pre-commit dart flutter swift zig"
 )
 """Programs whose next word is a subcommand."""
 _OPTIONS_THAT_RUN_PROGRAMS = {
@@ -210,13 +203,10 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
         *("--exec", "--extcmd", "--ext-diff", "--open-files-in-pager", "--output", "--receive-pack", "--upload-pack"),
         *("-O", "-x"),
     ),
-    "ack": ("--pager",),
-    "ag": ("--pager",),
     "bat": ("--pager",),
     "batcat": ("--pager",),
     "bazel": ("--run_under",),
     "cargo": ("--config",),
-    "delta": ("--pager",),
     "diff": ("--diff-program",),
     "gmake": ("--eval", "-E", "="),
     "gradle": ("--init-script", "-I"),
@@ -229,20 +219,17 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
     "make": ("--eval", "-E", "="),
     "mypy": ("--python-executable", "@"),
     "npm": ("--git", "--node-options", "--script-shell"),
-    "pandoc": ("--filter", "--lua-filter", "--pdf-engine", "-F", "-L"),
     "pnpm": ("--node-options", "--script-shell"),
     "pylint": ("--init-hook", "--load-plugins"),
     "pyright": ("--pythonpath",),
     "rg": ("--hostname-bin", "--pre"),
     "tox": ("--override", "-x"),
-    "sdiff": ("--diff-program",),
     "sl": ("--config", "--configfile", "--cwd", "--repository", "-R"),
     "sort": ("--compress-program", "--output", "-o"),
-    "split": ("--filter",),
     "svn": ("--config-dir", "--config-option", "--diff-cmd", "--diff3-cmd", "--editor-cmd"),
-    "ugrep": ("--filter", "--pager", "--view"),
+    "tree": ("-R", "-o"),
 }
-"""Options that make an otherwise harmless program run another one or write to a file; `diff` stands for `diff3`.
+"""Options that make an otherwise harmless program run another one or write to a file.
 
 `@` is a file of options, `=` a variable: `make 'X:=$(shell …)'` runs a command.
 """
@@ -263,7 +250,8 @@ class AllowableCommandPattern(Struct, frozen=True):
         count = len(self.words)
         if len(words) < count or (len(words) > count and not self.open):
             return False
-        if self.open and _has_running_option(words):
+        min_count = _min_word_count(words)
+        if self.open and (min_count is None or count < min_count or _has_running_option(words)):
             return False
         return all(word.literal and word.text == own for word, own in zip(words, self.words, strict=False))
 
@@ -289,8 +277,7 @@ def allowable_forms(command: str) -> tuple[AllowableCommandPattern, ...]:
     words = parse_simple_command(command)
     texts = tuple(word.text for word in words)
     literal = next((position for position, word in enumerate(words) if not word.literal), len(words))
-    runs_code = texts[0] in _BUILTINS_THAT_RUN_CODE or _has_running_option(words)
-    min_count = None if runs_code else _min_word_count(words)
+    min_count = None if _has_running_option(words) else _min_word_count(words)
     wide = (
         []
         if min_count is None
@@ -307,19 +294,18 @@ def _min_word_count(words: tuple[ShellWord, ...]) -> int | None:
     texts = [word.text for word in words]
     program = _program_name(words[0])
     second = texts[1] if len(texts) > 1 else ""
-    if program in _NEVER_OPEN or (program, second) in _NEVER_OPEN_SUBCOMMANDS:
+    if (program, second) in _NEVER_OPEN_SUBCOMMANDS:
         return None
     if (program, second) in _RUNNERS:
         return _min_word_count_after(words, 2)
     if (program, second) == ("rustup", "run"):
         # A toolchain comes first.
         return _min_word_count_after(words, 3)
-    if program in _INTERPRETERS:
-        if program in ("python", "pypy") and second == "-m" and len(texts) > 2:
-            return 3
-    elif program not in _HAVE_SUBCOMMANDS:
-        return 1
-    return 2 if second and not second.startswith("-") else None
+    if (program, second) in _SCRIPT_RUNNERS or (program in ("python", "pypy") and second == "-m"):
+        return 3 if len(texts) > 2 and not texts[2].startswith("-") else None
+    if program in _INTERPRETERS or program in _HAVE_SUBCOMMANDS:
+        return 2 if second and not second.startswith("-") else None
+    return 1 if program in _OPEN_PROGRAMS or _WORKSPACE_SCRIPT.fullmatch(texts[0]) else None
 
 
 def _program_name(word: ShellWord) -> str:
