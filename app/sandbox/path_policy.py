@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -117,6 +118,12 @@ def _find_hooks_and_included_files(root: Path) -> list[str]:
             folder = file.parent if key.lower() == "path" else found.top
             paths.add(Path(os.path.normpath(folder / Path(name).expanduser())))
     return sorted(path.relative_to(root).as_posix() for path in paths if root in path.parents)
+
+
+def _find_own_environment(root: Path) -> set[str]:
+    """Return the workspace paths of the virtual environment of signoff itself; empty if it is elsewhere."""
+    paths = (Path(sys.prefix), Path(os.path.realpath(sys.prefix)))
+    return {path.relative_to(root).as_posix() for path in paths if root in path.parents}
 
 
 def _user_git_config_files() -> tuple[Path, ...]:
@@ -242,7 +249,8 @@ class GitIgnoreRules:
     def is_tracked(self, path: str) -> bool:
         """Return whether git tracks the path, or anything below it.
 
-        Hooks and configuration of git, agents and editors count as tracked, because these run what is named there.
+        Hooks and configuration of git, agents and editors count as tracked, because these run what is named there,
+        and so does the environment from which signoff runs programs outside the layer.
         """
         return (
             has_path_at_or_below(self._tracked_paths or (), path)
@@ -252,7 +260,8 @@ class GitIgnoreRules:
 
     @cached_property
     def _never_ignored_paths(self) -> list[str]:
-        return sorted((*_SETTINGS_THAT_RUN_PROGRAMS, *_find_hooks_and_included_files(self._root)))
+        found = (*_find_hooks_and_included_files(self._root), *_find_own_environment(self._root))
+        return sorted((*_SETTINGS_THAT_RUN_PROGRAMS, *found))
 
     @cached_property
     def _tracked_paths(self) -> list[str] | None:

@@ -4,6 +4,7 @@ import ctypes
 import os
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -64,7 +65,10 @@ async def test_signoffs_own_files_do_not_count_as_changes_of_a_command(root: Pat
 
 
 @pytest.mark.parametrize("way", list(CommandWriteMode))
-async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path, way: CommandWriteMode) -> None:
+async def test_only_what_git_ignores_and_nothing_runs_is_not_a_change(
+    root: Path, way: CommandWriteMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(root / "build/own"))
     for folder in (root, root / "sub"):
         folder.mkdir(exist_ok=True)
         subprocess.run(["git", "init", "--quiet", folder], check=True)
@@ -78,12 +82,10 @@ async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path,
         config.write("[core]\n\thooksPath = .husky/_ ; husky's\n[include] path = ../build/git.cfg\n")
     sandbox = await sandbox_of(root, way)
     async with sandbox.open_run({}) as run:
-        command = (
-            "mkdir -p build .husky/_ sub/build .claude .cursor; echo x | tee a.cfg build/a build/git.cfg sub/a.cfg"
-        )
+        command = "mkdir -p build/own .husky/_ sub/build .claude .cursor; echo x | tee a.cfg build/a build/git.cfg"
         others = (
-            "sub/build/a sub/a.o sub/forced.o large/a .husky/_/pre-commit .claude/settings.local.json .claude/log "
-            ".cursor/hooks.json"
+            "sub/a.cfg sub/build/a sub/a.o sub/forced.o large/a .husky/_/pre-commit .claude/settings.local.json "
+            ".claude/log .cursor/hooks.json build/own/python"
         )
         await printed(run, f"{command} {others}")
         found = await run.find_changes()
@@ -93,6 +95,7 @@ async def test_only_what_git_ignores_and_never_reads_is_not_a_change(root: Path,
                 ".cursor/hooks.json",
                 ".husky/_/pre-commit",
                 "build/git.cfg",
+                "build/own/python",
                 "large/a",
                 "sub/a.cfg",
                 "sub/build/a",
