@@ -160,6 +160,15 @@ class Terminal:
             pass
         return self._process.wait()
 
+    def vanish(self) -> None:
+        """Hang up, as a closed window does, and wait until the program has ended."""
+        with Path(os.devnull).open("rb") as nothing:
+            os.dup2(nothing.fileno(), self._fd)
+        end = time.monotonic() + LIMIT
+        while self.exit_code is None and time.monotonic() < end:
+            time.sleep(0.05)
+        assert self.exit_code is not None, "The program did not end."
+
     def close(self) -> None:
         if self.exit_code is None:
             with contextlib.suppress(ProcessLookupError):

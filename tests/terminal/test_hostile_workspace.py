@@ -135,3 +135,23 @@ def test_the_app_can_be_left_while_a_thread_waits_for_a_dead_file_system(folder:
         assert terminal.wait_for_exit() == 0
         terminal.settle()
         assert all(code in terminal.raw for code in (MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON))
+
+
+PATIENT_APP = """
+import sys
+from app.runtime import shutdown
+from app.cli.main import main
+shutdown.PATIENCE = 1000
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_the_app_ends_without_force_when_its_terminal_vanishes(folder: Path) -> None:
+    environment = terminal_environment(folder.parent / "home", PYTHONPATH=PYTHONPATH, TMPDIR=str(folder))
+    command = [sys.executable, "-c", PATIENT_APP, "--demo"]
+    with running(command, folder=folder, environment=environment) as terminal:
+        terminal.wait_for("model may act")
+        terminal.type("fix the failing tests\r")
+        terminal.wait_for("interrupts")
+        terminal.vanish()
+    assert list(folder.glob("signoff-demo-*")) == []

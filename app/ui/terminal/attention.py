@@ -137,8 +137,9 @@ class TerminalNotifier:
             def write(self, data: str) -> None:
                 if notifier._is_recording:
                     notifier._recorded_output.append(data)
-                if not (notifier._is_screen_taken_over and data == ENTER_ALTERNATE_SCREEN):
-                    # Requesting the alternate screen again would make xterm clear the first picture.
+                # Requesting the alternate screen again would make xterm clear the first picture. Once the terminal is
+                # gone, Textual's thread no longer takes texts, and the app would wait for it for ever.
+                if not (notifier._is_screen_taken_over and data == ENTER_ALTERNATE_SCREEN) and os.isatty(2):
                     super().write(data)
 
             def stop_application_mode(self) -> None:
