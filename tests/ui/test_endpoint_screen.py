@@ -97,6 +97,14 @@ async def test_invalid_key_or_address_is_refused_and_a_broken_file_is_kept(tmp_p
             assert type(run.app.screen).__name__ == "EndpointScreen"
 
 
+async def test_choices_and_keys_of_the_set_up_are_in_sight_on_a_small_screen(tmp_path: Path) -> None:
+    async with running(tmp_path, size=(40, 15)) as run:
+        await run.screen("ModelSetupScreen")
+        await run.see("Another model", "The demo model", "Enter start", "Esc go on without a model")
+        await run.screen("EndpointScreen", "up", "enter")
+        await run.see("Key ", "Address ", "Enter save", "Esc back")
+
+
 @pytest.mark.parametrize(
     ("field", "text", "called"), [("address", "https://x", "find_url_fault"), ("key", KEY, "host_and_port")]
 )

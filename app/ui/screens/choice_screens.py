@@ -33,7 +33,7 @@ class GatePolicyPickerScreen(Dialog[tuple[str, int | None]]):
     DEFAULT_CSS = """
     GatePolicyPickerScreen {
         & > #dialog { width: 84; }
-        OptionList { height: auto; margin-top: 1; }
+        OptionList { height: auto; margin-top: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
 
@@ -91,6 +91,7 @@ class ThemePickerScreen(Dialog[str]):
         align: right middle;
         background: transparent;
         & > #dialog { width: 52; height: 32; }
+        OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
 

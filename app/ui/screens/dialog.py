@@ -101,7 +101,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         &.-short > #dialog { padding: 0 1; }
         &.-small > #dialog { height: auto; }
         &.-large > #dialog { width: 100%; height: 100%; }
-        WrappedKeyHints { margin-top: 1; }
+        WrappedKeyHints { dock: bottom; margin-top: 1; }
         .text { height: auto; padding: 0 1; }
         .gap { margin-top: 1; }
         .quiet { color: $foreground 65%; }

@@ -199,19 +199,16 @@ class SettingsScreen(SettingsListDialog):
         options.highlighted = 1 if highlighted is None else highlighted
 
     def _row_content(self, row: SettingRow) -> Content:
-        if row.kind == "commands":
-            help_beside = "" if self.is_narrow else row.help
-            return Content.assemble(f"  {row.title:<23}", f"{'list …':<25}", (help_beside, "$foreground 65%"))
-        value = getattr(self._preferences.settings, row.key)
-        origin = self._runtime.setting_origin(row.key)
-        is_overridden = origin not in ("", "config.toml")
+        is_command_list = row.kind == "commands"
+        origin = "" if is_command_list else self._runtime.setting_origin(row.key)
+        value = "list …" if is_command_list else _display_value(row, getattr(self._preferences.settings, row.key))
         return Content.assemble(
-            f"  {row.title:<23}",
-            (f"{_display_value(row, value):<25}", "bold $text-accent" if origin else ""),
+            f"  {row.title:<20}",
+            (f"{value:<25}", "bold $text-accent" if origin else ""),
             (f"from {origin}", "$text-warning")
-            if is_overridden
+            if origin not in ("", "config.toml")
             else ("" if self.is_narrow else row.help, "$foreground 65%"),
-        )
+        ).rstrip()
 
     @on(OptionList.OptionHighlighted)
     def show_explanation(self, event: OptionList.OptionHighlighted) -> None:

@@ -173,7 +173,7 @@ class EndpointScreen(Dialog[bool]):
             )
         with Horizontal():
             yield Label("Address")
-            yield Input(id="endpoint-address", placeholder="https://host/v1; not for a key alone")
+            yield Input(id="endpoint-address", placeholder="https://host/v1; empty for OpenAI or Anthropic")
         yield Static(id="endpoint-host", classes="text gap")
         saved_in = f"Saved in {display_path(self._config_file)}, which only you can read."
         yield Static(safe_content(saved_in), classes="text quiet")
@@ -291,9 +291,7 @@ class ModelSetupScreen(Dialog[tuple[str, str]]):
     def compose_body(self) -> Iterable[Widget]:
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
         yield Static(safe_content(self._missing_setting), classes="text gap warning")
-        yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
-        yield OptionList(*_fixed_options(), markup=False)
-        yield Static(remote_model_instructions(), classes="text gap")
+        yield OptionList(*_fixed_options(), markup=False, classes="gap")
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
@@ -312,7 +310,11 @@ class ModelSetupScreen(Dialog[tuple[str, str]]):
         picked_index = await asyncio.to_thread(self._picked_index, models)
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options([*(Option(_model_label(server, model)) for server, model in models), *_fixed_options()])
+        width = max([14, *(len(model) for _, model in models)])
+        for server, model in models:
+            place = f"{_SERVER_NAMES.get(server.kind, server.kind)} · {server.base_url}"
+            options.add_option(_setup_option("●", "$text-success", model, place, width))
+        options.add_options(_fixed_options(width))
         self._choices = [*((server.base_url, model) for server, model in models), ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
         options.highlighted = picked_index if models else self._choices.index(DEMO_CHOICE)
         count = format_count(len(models), "model") if models else "no model server"
@@ -330,37 +332,18 @@ class ModelSetupScreen(Dialog[tuple[str, str]]):
         self.dismiss(self._choices[event.option_index])
 
 
-def remote_model_instructions() -> Content:
-    """Return how to configure a hosted or remote model by environment variables."""
-    return Content.assemble(
-        ("Or set one, and start again\n", "bold $text-primary"),
-        ("hosted     ", "$foreground 65%"),
-        ("export OPENAI_API_KEY=…", "$text-accent"),
-        ("  or ", "$foreground 65%"),
-        ("ANTHROPIC_API_KEY=…\n", "$text-accent"),
-        ("elsewhere  ", "$foreground 65%"),
-        ("export OPENAI_BASE_URL=https://…/v1", "$text-accent"),
-    )
-
-
-def _model_label(server: "DetectedLocalServer", model: str) -> Content:
-    kind = _SERVER_NAMES.get(server.kind, server.kind)
-    return Content.assemble(
-        ("● ", "$text-success"),
-        (escape_unsafe(model, keep="").ljust(36), "bold"),
-        (escape_unsafe(f" {kind} · {server.base_url}", keep=""), "$foreground 65%"),
-    )
-
-
-def _fixed_options() -> Iterator[Option]:
-    """Yield the options for `ENTER_ENDPOINT_CHOICE` and `DEMO_CHOICE`."""
-    explanations = {
-        "Another model": "write its key or its address",
-        "The demo model": "no key, no network, on this machine",
-    }
-    for title, explanation in explanations.items():
-        yield Option(
-            Content.assemble(
-                ("○ ", "$text-secondary"), (title.ljust(36), "bold"), (f" {explanation}", "$foreground 65%")
-            )
+def _setup_option(mark: str, colour: str, name: str, explanation: str, name_width: int) -> Option:
+    """Return an option: a mark in its colour, the name, and its explanation, aligned for names of this width."""
+    return Option(
+        Content.assemble(
+            (f"{mark} ", colour),
+            (escape_unsafe(name, keep="").ljust(name_width), "bold"),
+            (escape_unsafe(f"  {explanation}", keep=""), "$foreground 65%"),
         )
+    )
+
+
+def _fixed_options(name_width: int = 14) -> Iterator[Option]:
+    """Yield the options for `ENTER_ENDPOINT_CHOICE` and `DEMO_CHOICE`."""
+    yield _setup_option("○", "$text-secondary", "Another model", "enter its key or its address", name_width)
+    yield _setup_option("○", "$text-secondary", "The demo model", "no key, no network, on this machine", name_width)

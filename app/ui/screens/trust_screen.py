@@ -85,7 +85,7 @@ class ConfigTrustScreen(Dialog[bool]):
         #trust-text {
             height: auto;
             min-height: 1;
-            max-height: 60%;
+            max-height: 50vh;
             padding: 0 1;
             background: $background;
         }
