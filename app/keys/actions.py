@@ -302,6 +302,15 @@ APP_ACTIONS: tuple[UserAction, ...] = (
         priority=True,
         footer=4,
     ),
+    _action("app.next_pane", "Next pane", "tab", "Go to the next pane.", handler="screen.next_pane(1)", moves=True),
+    _action(
+        "app.previous_pane",
+        "Previous pane",
+        "shift+tab",
+        "Go to the pane before; from the composer, to the transcript.",
+        handler="screen.next_pane(-1)",
+        moves=True,
+    ),
     _action(
         "app.needed",
         "What needs you",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import var
@@ -15,6 +15,7 @@ from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 
+from app.keys.actions import make_key_bindings_of_scopes
 from app.ui.context.slash_commands import COMMANDS
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.composer import Composer
@@ -117,10 +118,8 @@ class Workbench(Screen[None]):
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "next_pane(1)", "Next", show=False),
-        Binding("shift+tab", "next_pane(-1)", "Previous", show=False),
-    ]
+    # Those of the app are here, too, because Textual's screens bind Tab.
+    BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("app")]
 
     DEFAULT_CSS = """
     Workbench {

@@ -212,7 +212,12 @@ async def test_themes_are_previewed_at_the_cursor_and_a_broken_one_is_reported(
 
 
 async def test_help_and_greeting_show_the_keys_of_the_keymap(tmp_path: Path, server: WireServer) -> None:
-    keymap = {"review.approve": "ctrl+y", "app.new": "ctrl+f8,ctrl+f9,ctrl+f10,ctrl+f11", "app.settings": "f9"}
+    keymap = {
+        "review.approve": "ctrl+y",
+        "app.new": "ctrl+f8,ctrl+f9,ctrl+f10,ctrl+f11",
+        "app.settings": "f9",
+        "app.previous_pane": "f8",
+    }
     async with running(tmp_path, server, size=(120, 200), keys=keymap) as run:
         await run.see("you sign off", "Ctrl+Y approve", "n deny")
         server.say("Hello.")
@@ -223,7 +228,11 @@ async def test_help_and_greeting_show_the_keys_of_the_keymap(tmp_path: Path, ser
         await run.command("help", "HelpScreen")
         run.app.screen.query_one("#dialog").styles.height = 198
         await run.see(
-            "Ctrl+Y", "F9", *(key_display_name(key) for action in ACTIONS for key in effective_keys(action, keymap))
+            "Ctrl+Y",
+            "F9",
+            "F8",
+            "Tab",
+            *(key_display_name(key) for action in ACTIONS for key in effective_keys(action, keymap)),
         )
         rows = run.text.splitlines()
         at = next(number for number, row in enumerate(rows) if "Ctrl+F11" in row)
@@ -233,6 +242,10 @@ async def test_help_and_greeting_show_the_keys_of_the_keymap(tmp_path: Path, ser
         assert run.text.count("Pick an earlier session") == 1, "what has no key stands among the commands alone"
         await run.pilot.resize_terminal(40, 200)
         await run.see("  Write the chosen")
+        await run.screen("Workbench", "escape")
+        for key, reaches_transcript in (("shift+tab", False), ("f8", True), ("tab", False)):
+            await run.pilot.press(key)
+            assert run.app.workbench.chat.transcript.has_focus is reaches_transcript
 
 
 def is_bound(run: Running, action: str) -> bool:
