@@ -18,7 +18,7 @@ async def test_vim_keys_are_off_until_enabled(tmp_path: Path, home: Path, server
         await run.write("x")
         assert run.app.workbench.composer.draft == "dwx"
         await run.command("vim on")
-        await run.see("Escape goes to normal mode")
+        await run.see("Escape goes to normal mode", "─ INSERT ─")
         assert "vim = true" in (home / "config/config.toml").read_text()
         await run.write("one two")
         await run.pilot.press("escape")
@@ -36,7 +36,7 @@ async def test_vim_keys_are_off_until_enabled(tmp_path: Path, home: Path, server
         assert run.app.workbench.composer.draft == "three two"
         await run.command("vim off")
         await run.until(lambda: run.app.workbench.composer.editor.vim is None, "no keys")
-        assert "NORMAL" not in run.text
+        assert "NORMAL" not in run.text and "INSERT" not in run.text
 
 
 async def test_vim_mode_keeps_the_keys_of_search_history_and_sending(tmp_path: Path, server: WireServer) -> None:

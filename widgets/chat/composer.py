@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _MENTION_PATTERN = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND_PATTERN = re.compile(r"/([\w:-]*)$")
 
-_HISTORY_TITLE = "history · type to search, Enter inserts, Esc closes"
-_NO_MATCH_TITLE = "history · no match, Esc closes"
+_HISTORY_TITLE = "type to search, Enter inserts, Esc closes"
+_NO_MATCH_TITLE = "no earlier message matches, Esc closes"
 _MAX_HISTORY_MATCHES = 50
 _LISTING_WAIT_SECONDS = 0.04
 """Seconds to wait for a complete list of files before a partial one is shown; doubled each time."""
@@ -248,7 +248,7 @@ class Composer(Column):
         self.editor.set_vim(on, self._show_mode)
 
     def _show_mode(self, mode: str) -> None:
-        self.query_one("#composer-row").border_title = Content(mode)
+        self.query_one("#composer-row").border_title = Content(f" {mode} " if mode else "")
 
     def set_max_height(self, rows: int) -> None:
         """Set the maximum height of the text field in rows; longer text scrolls."""
@@ -453,14 +453,12 @@ class Composer(Column):
 
     def action_search_history(self) -> None:
         """Search the sent messages for the text in the composer."""
-        if not self._history:
-            return
         if self._searching_history:
             self.popup.move_highlight(1)
             return
         self._unsent_draft = self.editor.draft
         self._searching_history = True
-        if self._search_history():
+        if self._search_history() or not self._history:
             self._offer_history_matches()
         else:
             # No sent message contains the draft: select the draft, so that the first typed character replaces it.

@@ -104,8 +104,7 @@ class VimKeyHandler:
         keys = "".join(self._machine.pending) or (
             f"no “{self._machine.unmatched_query}” here" if self._machine.unmatched_query else ""
         )
-        mode = "" if self._machine.mode is VimMode.INSERT else self._machine.mode.value.upper()
-        label = f"{mode} {keys}".strip()
+        label = f"{self._machine.mode.value.upper()} {keys}".strip()
         if label != self.mode_label:
             self.mode_label = label
             self._on_mode(label)
