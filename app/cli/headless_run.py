@@ -126,7 +126,7 @@ async def _open_and_run_turn(prompt: str, arguments: argparse.Namespace) -> int:
         runtime.hook_dispatcher.notify = print_error
         try:
             recover_interrupted_work_and_notify(runtime, print_error)
-            settle_unrecorded_decisions(runtime, print_error)
+            await settle_unrecorded_decisions(runtime, print_error)
             runtime.check_unread_limit()
             with open_debug_file(arguments.debug) as runtime.trace_file:
                 return await _run_turn(runtime, prompt, arguments)

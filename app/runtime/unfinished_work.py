@@ -1,5 +1,6 @@
 """Completes work that other processes left: interrupted writes, unrecorded decisions, captured edits of agents."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -56,14 +57,14 @@ def recover_interrupted_work_and_notify(runtime: OpenWorkspace, notify: Callable
         notify(line)
 
 
-def settle_unrecorded_decisions(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
+async def settle_unrecorded_decisions(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
     """Wait until other processes have recorded their decisions; record those of a process that does not.
 
     A request that is sent before lacks their feedback.
     """
     end = time.monotonic() + 2 * PATIENCE
     while runtime.proposals.unrecorded_decisions() and time.monotonic() < end:
-        time.sleep(0.1)
+        await asyncio.sleep(0.1)
         for line in record_unrecorded_decisions(runtime):
             notify(line)
 

@@ -18,6 +18,7 @@ import pytest
 from app.cli.approve_deny_undo import deny_proposals
 from app.cli.main import main
 from app.copies import replace
+from app.runtime import unfinished_work
 from app.runtime.open_workspace import open_workspace
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import STALL, Call, Reply, Turn, chunk, error, stream
@@ -97,6 +98,27 @@ def test_feedback_of_a_denial_that_was_killed_is_in_the_next_request(server: Wir
             connection.execute("UPDATE unrecorded SET time = time - 8")
     assert main(["run", "Go on.", "--continue", *words]) == 0
     assert of_role(server.last, "user") == ["Hi", "Not so.\n\nGo on."]
+
+
+def test_ctrl_c_ends_the_wait_for_a_decision_of_another_process(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--base-url", server.base_url, "--model", "m", "--quiet")
+    server.script([Turn("Editing.", (Call(*edit()),)), Turn("Waiting.")])
+    assert main(["run", "Hi", *words]) == 0
+    with contextlib.closing(open_workspace(tmp_path)) as runtime:
+        runtime.service.deny("P1", None, "Not so.")
+    looks = []
+
+    def look(*_: Any, **more: Any) -> list[str]:
+        looks.append(more)
+        if len(looks) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return []
+
+    monkeypatch.setattr(unfinished_work, "record_unrecorded_decisions", look)
+    assert main(["run", "Go on.", "--continue", *words]) == 128 + signal.SIGINT
+    assert len(looks) == 1
 
 
 def test_a_decision_of_another_process_during_the_run_is_shown(
