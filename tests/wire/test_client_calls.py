@@ -164,7 +164,14 @@ async def test_text_that_looks_like_a_call_is_text(server: WireServer, leak: str
 
 async def test_a_closing_answer_hides_calls_written_as_text_and_nothing_else(server: WireServer) -> None:
     async with client_of(server) as client:
-        for leak in (LEAK, "<function=edit_file>{}</function>", '[TOOL_CALLS][{"name": "edit_file"}]'):
+        for leak in (
+            LEAK,
+            "<function=edit_file>{}</function>",
+            '[TOOL_CALLS][{"name": "edit_file"}]',
+            "<\uff5ctool▁calls▁begin\uff5c><\uff5ctool▁call▁begin\uff5c>edit_file",
+            '<\uff5cDSML\uff5ctool_calls>\n<\uff5cDSML\uff5cinvoke name="edit_file">',
+            '<minimax:tool_call>\n<invoke name="edit_file">',
+        ):
             server.say(f"1 < 2. {leak}", pieces=60)
             completed = response(await updates_of(client, closing=True))
             assert completed.text == "1 < 2. " and completed.calls == (), leak

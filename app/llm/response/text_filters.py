@@ -78,13 +78,10 @@ class ThinkSplitter(Struct):
 
 
 _CALL_MARKERS = (
-    "<tool_call>",
-    "<tool_calls>",
-    "<function=",
-    "<|tool_call",
-    "<|tool▁call",
-    "[TOOL_CALLS]",
-    "<function_call",
+    *("<tool_call>", "<tool_calls>", "<function=", "<|tool_call", "[TOOL_CALLS]", "<function_call", "<invoke name="),
+    "<minimax:tool_call>",
+    # DeepSeek's bars are U+FF5C.
+    *("<\uff5ctool▁call", "<\uff5cDSML"),
 )
 
 
