@@ -35,6 +35,8 @@ DEFAULT_CONTEXT_TOKENS = 32_000
 """Context tokens assumed for a model whose context window is unknown."""
 CONTEXT_SHARE_DIVISOR = 10
 """Tool definitions may use at most 1/10 of the context."""
+_MAX_LISTED_TOOLS = 100
+"""Maximum number of tools that are listed: OpenAI accepts 128, including those of signoff."""
 _MAX_RESULT_TOOLS = 8
 """Maximum number of tools in the result of a search."""
 _WORD = re.compile(r"[^\W_]+")
@@ -315,7 +317,7 @@ class McpServers(ToolSource):
         for server in self.servers:
             server.allow_restart()
         tools = [tool for server in self.servers if self.is_enabled(server) for tool in self._tools_of(server)]
-        if not tools or do_tools_fit_context(tools, context_tokens):
+        if len(tools) <= _MAX_LISTED_TOOLS and do_tools_fit_context(tools, context_tokens):
             return AdditionalTools(tools)
         return AdditionalTools((ToolSearch(tools), CallFoundTool(tools, self.find_tool)), tools)
 

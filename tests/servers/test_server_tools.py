@@ -140,6 +140,16 @@ def many_tools_server() -> dict[str, Any]:
 
 
 @pytest.mark.layer
+async def test_more_tools_than_an_endpoint_accepts_are_searched(wire: WireServer, tmp_path: Path) -> None:
+    tools = [{"name": f"tool_{number}"} for number in range(120)]
+    server = player(env={"TOOLS": json.dumps({"tools": tools})})
+    async with open_server_session(wire, tmp_path, {"play": server}, context_window=1_000_000) as on:
+        await on.wait_until_ready("play")
+        await on.run_turn()
+        assert "find_tool" in on.offered_tools and len(on.offered_tools) <= 128
+
+
+@pytest.mark.layer
 async def test_tools_are_searched_and_called_by_name(wire: WireServer, tmp_path: Path) -> None:
     async with open_server_session(wire, tmp_path, {"play": many_tools_server()}, context_window=WINDOW) as on:
         await on.wait_until_ready("play")
