@@ -104,7 +104,7 @@ class ContextCompactor:
         forced: bool = False,
         by_hand: bool = False,
     ) -> bool:
-        """Prune old tool output, then summarise old history, then cut it, until there is room.
+        """Prune old tool output, then summarise old history, or cut it after two failures, until there is room.
 
         Each step is recorded as an event; no event is removed from the log.
 
@@ -127,10 +127,10 @@ class ContextCompactor:
         budget = compaction_budget_if_needed(
             used, model.profile.context_window, forced=forced, factor=self._meter.factor
         )
-        summarise, changed = True, False
+        summaries_left, changed = 2, False
         while budget is not None:
             step = await asyncio.to_thread(
-                plan_next_compaction_step, tuple(self._log.events), budget, can_summarise=summarise
+                plan_next_compaction_step, tuple(self._log.events), budget, can_summarise=summaries_left > 0
             )
             match step:
                 case None:
@@ -150,7 +150,7 @@ class ContextCompactor:
                     except RequestError as error:
                         if by_hand or error.kind in _OUTAGES:
                             raise
-                        summarise = False
+                        summaries_left -= 1
                         continue
                     compacted = HistoryCompacted(upto=step.upto, summary=summary, method="summary", usage=usage)
                     budget = await self._record_step(compacted, budget, model, inputs)

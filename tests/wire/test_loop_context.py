@@ -78,7 +78,7 @@ async def test_without_a_usable_summary_the_history_is_truncated(
     server: WireServer, on: Bench, reply: Reply | Turn
 ) -> None:
     await talk(on, server)
-    server.script([FULL, reply, Turn("Here.")])
+    server.script([FULL, reply, reply, Turn("Here.")])
     await on.say("Go on")
     (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
     assert compacted.method == "truncation" and not compacted.summary
@@ -105,15 +105,14 @@ async def test_the_compact_command_leaves_out_nothing_if_its_request_fails(serve
     assert "Answer 1. " in str(server.last.body)
 
 
-async def test_the_tokens_of_an_unusable_summary_are_counted(server: WireServer, on: Bench) -> None:
+async def test_an_unusable_summary_is_counted_and_requested_again(server: WireServer, on: Bench) -> None:
     await talk(on, server)
-    server.script(
-        [FULL, Turn("Half a sum", finish="length", prompt_tokens=9_000, completion_tokens=70), Turn("Here.")]
-    )
+    half = Turn("Half a sum", finish="length", prompt_tokens=9_000, completion_tokens=70)
+    server.script([FULL, half, Turn("SUMMARY of all that."), Turn("Here.")])
     before = on.session.token_totals.total.output
     await on.say("Go on")
     assert 70 <= on.session.token_totals.total.output - before < 140
-    assert [event.method for event in on.events if isinstance(event, HistoryCompacted)] == ["truncation"]
+    assert [event.method for event in on.events if isinstance(event, HistoryCompacted)] == ["summary"]
 
 
 async def test_the_compact_command_leaves_out_nothing_if_the_summary_is_cut_off(
