@@ -16,6 +16,8 @@ from app.doors.hook.text_edits import (
     apply_claude_notebook_edit,
     apply_codex_patch,
     apply_qwen_notebook_edit,
+    begins_with_mostly_crlf,
+    has_crlf,
     has_mostly_crlf,
     has_only_crlf,
 )
@@ -173,14 +175,14 @@ def _named_files_in(folder: Path, *names: str, shown: str = "") -> list[tuple[st
 
 
 _CLAUDE_EDIT = ReplacementTool(
-    uses_crlf=has_mostly_crlf, takes_text_as_it_is=True, takes_line_end=True, fills_blank=True
+    uses_crlf=begins_with_mostly_crlf, keeps_new_text=True, takes_line_end=True, fills_blank=True
 )
 _COPILOT_EDIT = ReplacementTool(
     path="path",
     old="old_str",
     new="new_str",
     everywhere="",
-    uses_crlf=has_mostly_crlf,
+    uses_crlf=begins_with_mostly_crlf,
     changes_all_endings=False,
     takes_line_end=True,
     makes_new=False,
@@ -245,7 +247,7 @@ AGENTS = (
         "gemini",
         "Gemini CLI",
         {
-            "write_file": WholeFileTool(keeps_crlf=True).apply,
+            "write_file": WholeFileTool(uses_crlf=has_crlf).apply,
             "replace": ReplacementTool(
                 everywhere="allow_multiple", expected="expected_replacements", keeps_last_ending=True
             ).apply,
@@ -269,8 +271,8 @@ AGENTS = (
         "qwen",
         "Qwen Code",
         {
-            "write_file": WholeFileTool(keeps_crlf=True, keeps_mark=True).apply,
-            "edit": ReplacementTool(takes_line_end=True).apply,
+            "write_file": WholeFileTool(uses_crlf=has_crlf, keeps_mark=True).apply,
+            "edit": ReplacementTool(keeps_new_text=True, takes_line_end=True).apply,
             "notebook_edit": apply_qwen_notebook_edit,
         },
         ("run_shell_command", "monitor"),
@@ -325,7 +327,7 @@ AGENTS = (
         "droid",
         "Droid",
         {
-            "Create": WholeFileTool(keeps_crlf=True, keeps_mark=True, ends_line=True).apply,
+            "Create": WholeFileTool(uses_crlf=has_mostly_crlf, keeps_mark=True, ends_line=True).apply,
             "Edit": ReplacementTool(
                 old="old_str",
                 new="new_str",
@@ -355,7 +357,12 @@ AGENTS = (
         {
             "Write": WholeFileTool(path="path", mode="mode").apply,
             "Edit": ReplacementTool(
-                path="path", uses_crlf=has_only_crlf, changes_all_endings=False, makes_new=False, drops_mark=True
+                path="path",
+                uses_crlf=has_only_crlf,
+                changes_all_endings=False,
+                keeps_new_text=True,
+                makes_new=False,
+                drops_mark=True,
             ).apply,
         },
         ("Bash",),

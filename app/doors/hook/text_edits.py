@@ -32,10 +32,14 @@ def has_crlf(text: str) -> bool:
 
 
 def has_mostly_crlf(text: str) -> bool:
+    """Return whether most lines of a text end with CRLF."""
+    both = text.count("\r\n")
+    return both > text.count("\n") - both
+
+
+def begins_with_mostly_crlf(text: str) -> bool:
     """Return whether most lines at the beginning of a text end with CRLF."""
-    head = text[:_LINE_ENDING_SAMPLE_CHARACTERS]
-    both = head.count("\r\n")
-    return both > head.count("\n") - both
+    return has_mostly_crlf(text[:_LINE_ENDING_SAMPLE_CHARACTERS])
 
 
 def has_only_crlf(text: str) -> bool:
@@ -53,8 +57,8 @@ class WholeFileTool(NamedTuple):
     """Name of the argument whose value `append` adds the content to the end of the file; empty if there is none."""
     only_new: bool = False
     """Whether it refuses a file that exists."""
-    keeps_crlf: bool = False
-    """Whether all lines get CRLF if the existing file has any."""
+    uses_crlf: Callable[[str], bool] | None = None
+    """Whether all lines get CRLF if the existing file has this text; None if they never do."""
     keeps_mark: bool = False
     """Whether a byte order mark of an existing file is preserved."""
     ends_line: bool = False
@@ -72,7 +76,7 @@ class WholeFileTool(NamedTuple):
             return
         if self.ends_line and not content.endswith("\n"):
             content = f"{content}\n"
-        if self.keeps_crlf and data is not None and b"\r\n" in data:
+        if self.uses_crlf is not None and data is not None and self.uses_crlf(data.decode("latin-1")):
             content = _with_crlf(content)
         if self.keeps_mark and data is not None and data.startswith(_BYTE_ORDER_MARK.encode()):
             content = _BYTE_ORDER_MARK + content.removeprefix(_BYTE_ORDER_MARK)
@@ -96,8 +100,8 @@ class ReplacementTool(NamedTuple):
     """Whether new lines in a file with this text end with CRLF."""
     changes_all_endings: bool = True
     """Whether all lines of the file get that ending; otherwise only those of the new text."""
-    takes_text_as_it_is: bool = False
-    """Whether CRLF in the texts of the call is not converted if the file has LF."""
+    keeps_new_text: bool = False
+    """Whether CRLF in the new text is not converted if the file has LF; in the text of a new file it never is."""
     takes_line_end: bool = False
     """Whether removing the last text of a line also removes its line end."""
     makes_new: bool = True
@@ -120,20 +124,19 @@ class ReplacementTool(NamedTuple):
         crlf = self.uses_crlf(raw)
         text = _with_lf(raw) if self.changes_all_endings else raw
         for edit in edits:
-            texts = (require_string_argument(edit, key) for key in (self.old, self.new))
-            old, new = (self._convert_line_endings(text, crlf=crlf) for text in texts)
+            old, new = (require_string_argument(edit, key) for key in (self.old, self.new))
+            if crlf and not self.changes_all_endings:
+                old, new = _with_crlf(old), _with_crlf(new)
+            elif not self.keeps_new_text:
+                old, new = _with_lf(old), new if data is None else _with_lf(new)
+            elif self.changes_all_endings:
+                old = _with_lf(old)
             text = self._replace_text(path, data is not None, text, old, new, edit)
         if self.keeps_last_ending and data is not None:
             text = text.removesuffix("\n") + "\n" * raw.endswith("\n")
         if self.changes_all_endings and crlf:
             text = _with_crlf(text)
         files.write(path, (text.removeprefix(_BYTE_ORDER_MARK) if self.drops_mark else text).encode())
-
-    def _convert_line_endings(self, text: str, *, crlf: bool) -> str:
-        """Return a text of the call with the line endings used for search and replacement."""
-        if self.changes_all_endings:
-            return text if self.takes_text_as_it_is else _with_lf(text)
-        return _with_crlf(text) if crlf else text
 
     def _replace_text(self, path: str, exists: bool, text: str, old: str, new: str, arguments: CallArguments) -> str:
         if not old:
@@ -149,13 +152,14 @@ class ReplacementTool(NamedTuple):
         found = text.count(old)
         if not found or not self._is_expected_count(arguments, found):
             raise not_exactly_once_error(path, self.old, found)
-        if self.takes_line_end and not new and not old.endswith("\n") and f"{old}\n" in text:
-            old = f"{old}\n"
+        ending = "\r\n" if f"{old}\r\n" in text else "\n"
+        if self.takes_line_end and not new and not old.endswith("\n") and f"{old}{ending}" in text:
+            old = f"{old}{ending}"
         return text.replace(old, new)
 
     def _is_expected_count(self, arguments: CallArguments, found: int) -> bool:
         """Return whether the call expects this number of occurrences."""
-        if self.everywhere and arguments.get(self.everywhere):
+        if self.everywhere and arguments.get(self.everywhere) in (True, "true"):
             return True
         return found == int((self.expected and arguments.get(self.expected)) or 1)
 

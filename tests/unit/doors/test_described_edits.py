@@ -80,6 +80,29 @@ def test_mixed_endings_follow_the_agent(tmp_path: Path, agent: str, mixed: str, 
         assert edited(tmp_path, agent, before, "three", "3\nhalf") == after.encode()
 
 
+@pytest.mark.parametrize(
+    ("agent", "before", "old", "new", "after"),
+    [
+        ("qwen", "one\ntwo\n", "one\r\ntwo", "1\r\n2", "1\r\n2\n"),
+        ("copilot", "one\ntwo\n", "one\r\ntwo", "1\r\n2", "1\n2\n"),
+        ("opencode", "one\ntwo\n", "one\r\ntwo", "1\r\n2", "1\n2\n"),
+        ("qwen", None, "", "new\r\nlines\n", "new\r\nlines\n"),
+        ("copilot", "one\r\ntwo\r\nthree\r\n", "two", "", "one\r\nthree\r\n"),
+    ],
+)
+def test_other_line_endings_in_a_call_follow_the_agent(
+    tmp_path: Path, agent: str, before: str | None, old: str, new: str, after: str
+) -> None:
+    assert edited(tmp_path, agent, before, old, new) == after.encode()
+
+
+@pytest.mark.parametrize("agent", [name for name in NAMES if EDIT[name][-1]])
+def test_the_word_false_does_not_replace_every_occurrence(tmp_path: Path, agent: str) -> None:
+    """Qwen Code and OpenCode call the hook before they check the types of the arguments."""
+    with pytest.raises(EditNotStaged, match="2 times"):
+        edited(tmp_path, agent, "one one\n", "one", "1", **{EDIT[agent][-1]: "false"})
+
+
 @pytest.mark.parametrize("agent", NAMES)
 def test_an_edit_has_the_same_bytes_as_in_the_agent(tmp_path: Path, agent: str) -> None:
     if agent in ("qwen", "opencode"):
@@ -107,11 +130,15 @@ def test_a_written_file_has_the_same_bytes_as_in_the_agent(tmp_path: Path, agent
     if agent != "copilot":
         after = b"1\r\n2\r\n" if agent in ("qwen", "droid") else b"1\n2\n"
         assert written(tmp_path, agent, "one\r\ntwo\r\n", "1\n2\n") == after
+        after = b"1\r\n2\r\n" if agent == "qwen" else b"1\n2\n"
+        assert written(tmp_path, agent, "one\r\ntwo\nthree\n", "1\n2\n") == after
 
 
 def test_writes_of_agents_keep_to_their_ways(tmp_path: Path) -> None:
     assert written(tmp_path, "kimi", "one\n", "two", mode="append") == b"one\ntwo"
     assert written(tmp_path, "qwen", "\ufeffone\n", "\ufeff1\n") == "\ufeff1\n".encode()
+    long = "x" * 5000
+    assert edited(tmp_path, "droid", f"{long}\ntwo\r\nthree\r\n", "two", "2") == f"{long}\r\n2\r\nthree\r\n".encode()
     with pytest.raises(EditNotStaged, match="makes new files only"):
         written(tmp_path, "copilot", "one\n", "two\n")
 
