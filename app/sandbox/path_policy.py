@@ -349,7 +349,8 @@ class StagingPathPolicy:
         The companion files of an ignored database are ignored with it. Ignore files are never ignored: they would
         hide later changes.
         """
-        names = (path, *(path.removesuffix(end) for end in SQLITE_SUFFIXES if path.endswith(end)))
+        ends = () if is_folder else SQLITE_SUFFIXES
+        names = (path, *(path.removesuffix(end) for end in ends if path.endswith(end)))
         found = any(self.git_rules.is_ignored(each, is_folder=is_folder) for each in names)
         return found and path.rpartition("/")[2] != IGNORE_FILE_NAME
 

@@ -72,7 +72,7 @@ async def test_only_what_git_ignores_and_nothing_runs_is_not_a_change(
     for folder in (root, root / "sub"):
         folder.mkdir(exist_ok=True)
         subprocess.run(["git", "init", "--quiet", folder], check=True)
-    (root / ".gitignore").write_text("*.cfg\n.husky/_\nbuild\n.claude\n.cursor\n")
+    (root / ".gitignore").write_text("*.cfg\n.husky/_\nbuild\n.claude\n.cursor\n*.log\n")
     (root / "large").mkdir()
     (root / "large/.gitignore").write_text(f"*\n{'#' * (1 << 20)}\n!*\n")
     (root / "sub/.gitignore").write_text("*.o\n")
@@ -82,7 +82,8 @@ async def test_only_what_git_ignores_and_nothing_runs_is_not_a_change(
         config.write("[core]\n\thooksPath = .husky/_ ; husky's\n[include] path = ../build/git.cfg\n")
     sandbox = await sandbox_of(root, way)
     async with sandbox.open_run({}) as run:
-        command = "mkdir -p build/own .husky/_ sub/build .claude .cursor; echo x | tee a.cfg build/a build/git.cfg"
+        folders = "build/own .husky/_ sub/build .claude .cursor a.log-wal"
+        command = f"mkdir -p {folders}; echo x | tee a.cfg build/a build/git.cfg a.log-wal/a b.log-wal"
         others = (
             "sub/a.cfg sub/build/a sub/a.o sub/forced.o large/a .husky/_/pre-commit .claude/settings.local.json "
             ".claude/log .cursor/hooks.json build/own/python"
@@ -94,6 +95,7 @@ async def test_only_what_git_ignores_and_nothing_runs_is_not_a_change(
                 ".claude/settings.local.json",
                 ".cursor/hooks.json",
                 ".husky/_/pre-commit",
+                "a.log-wal/a",
                 "build/git.cfg",
                 "build/own/python",
                 "large/a",
