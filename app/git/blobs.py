@@ -14,7 +14,7 @@ from app.sandbox.captured_changes import LINK_MODE, FileOrLink
 
 _MAX_BYTES = 256 << 20
 """Bytes of all files of one proposal."""
-_LINK_MODE, _SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
+_LINK_MODE, SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
 
 
 class TreeEntry(Struct, frozen=True):
@@ -34,7 +34,7 @@ class TreeEntry(Struct, frozen=True):
     @property
     def is_submodule(self) -> bool:
         """Return whether it is a submodule."""
-        return self.mode == _SUBMODULE_MODE
+        return self.mode == SUBMODULE_MODE
 
 
 class TreeDiffEntry(Struct, frozen=True):

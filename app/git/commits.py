@@ -5,10 +5,19 @@ The changes of a merge commit are its differences from the result of git's own m
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec import Struct, field
 
-from app.git.blobs import TreeDiffEntry, TreeEntry, checkout_mode, parse_raw_diff, read_checkout_contents, to_git_mode
+from app.git.blobs import (
+    SUBMODULE_MODE,
+    TreeDiffEntry,
+    TreeEntry,
+    checkout_mode,
+    parse_raw_diff,
+    read_checkout_contents,
+    to_git_mode,
+)
 from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import PosixFilesystem
@@ -295,6 +304,11 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         left_out += [
             f"{path.removeprefix(prefix)[:-1]}: another repository" for path in untracked if path.endswith("/")
         ]
+        left_out += [
+            f"{path.removeprefix(prefix)}: another repository, with changes in it"
+            for path in _list_changed_submodules(borrowed, pathspec)
+            if path not in pairs
+        ]
     name = f"{against} ({commit[:7]})" if commit and not commit.startswith(against) else commit[:7]
     return WorktreeChanges(tuple(changes), tuple(left_out), name or INDEX)
 
@@ -310,6 +324,21 @@ def _read_tracked_diff(borrowed: ObjectBorrowingRepository, commit: str, pathspe
         borrowed.run_query("update-index", "-q", "--unmerged", "--ignore-submodules", "--refresh", index=index)
         raw = borrowed.run_query(*command, *pathspec, index=index)
     return raw
+
+
+def _list_changed_submodules(borrowed: ObjectBorrowingRepository, pathspec: Sequence[str]) -> Iterator[str]:
+    """Yield the submodules in which files differ from HEAD; git itself would run programs of their settings."""
+    entries = borrowed.run_query("ls-files", "--stage", "-z", *pathspec).decode("utf-8", "surrogateescape")
+    for path in (entry.partition("\t")[2] for entry in entries.split("\0") if entry.startswith(SUBMODULE_MODE)):
+        with suppress(GitFailed), ObjectBorrowingRepository(borrowed.top / path) as module:
+            head, everything = module.resolve_object_id("HEAD"), ["--"]
+            # The folder of a submodule that is not checked out lies in the outer repository.
+            if module.top != borrowed.top and (
+                _read_tracked_diff(module, head, everything)
+                or _list_untracked(module, everything)
+                or any(_list_changed_submodules(module, everything))
+            ):
+                yield path
 
 
 def _list_untracked(borrowed: ObjectBorrowingRepository, pathspec: Sequence[str]) -> list[str]:

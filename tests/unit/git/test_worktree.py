@@ -208,11 +208,19 @@ def test_a_file_replaced_by_a_repository_is_named_and_left_out(opened: Open, roo
     assert left_out == ("a.txt: a commit of another repository",)
 
 
-def test_a_submodule_with_another_commit_is_named_and_runs_nothing(opened: Open, root: Path) -> None:
+def test_a_submodule_with_changes_or_another_commit_is_named_and_runs_nothing(opened: Open, root: Path) -> None:
     git(root, "clone", "--quiet", ".", "module")
     git(root, "-c", "advice.addEmbeddedRepo=false", "add", "module")
-    git(root / "module", "commit", "--quiet", "--allow-empty", "--message", "Second")
     git(root / "module", "config", "core.fsmonitor", f"touch {root / 'ran'}; false")
+    with pytest.raises(NothingToStage, match="the index;"):
+        stage_worktree_changes(opened(root), [], "")
+    (root / "module/new.txt").touch()
+    for add in (False, True):
+        if add:
+            git(root / "module", "-c", "core.fsmonitor=", "add", "new.txt")
+        with pytest.raises(NothingToStage, match=r"\(module: another repository, with changes in it\)"):
+            stage_worktree_changes(opened(root), [], "")
+    git(root / "module", "-c", "core.fsmonitor=", "commit", "--quiet", "--message", "Second")
     with pytest.raises(NothingToStage, match=r"\(module: a commit of another repository\)"):
         stage_worktree_changes(opened(root), [], "")
     assert not (root / "ran").exists()
