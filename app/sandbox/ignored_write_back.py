@@ -57,6 +57,8 @@ class _FolderPair(Struct, frozen=True):
     """Whether entries of the workspace are visible through the layer."""
     top: str
     """The ignored path that contains this folder; changed files are counted under it."""
+    is_changed: bool = True
+    """Whether another program may have added or removed entries of the workspace's folder."""
 
     def join(self, name: str) -> str:
         """Return the workspace path of an entry."""
@@ -146,7 +148,8 @@ class IgnoredFileWriter(Struct):
         for path in tops:
             folder, _, name = path.rpartition("/")
             folders.setdefault(folder, {})[name] = path
-        for folder, names in folders.items():
+        # Sorted, because a missing folder is created in the one above it.
+        for folder, names in sorted(folders.items()):
             try:
                 self._write_root_entries(folder, names)
             except OSError as error:
@@ -168,7 +171,7 @@ class IgnoredFileWriter(Struct):
                 merged = merged and not is_whiteout(layer) and not is_opaque(layer)
                 target = _open_subfolder(target, name, make=not self.dry and os.path.lexists(layer))
             if target >= 0 or self.dry:
-                self._write_entries(_FolderPair(layer, target, folder, merged, ""), names)
+                self._write_entries(_FolderPair(layer, target, folder, merged, "", self._is_changed(target)), names)
         finally:
             if target >= 0:
                 os.close(target)
@@ -276,11 +279,12 @@ class IgnoredFileWriter(Struct):
         with suppress(FileNotFoundError):
             inner = os.open(name, _FOLDER_FLAGS, dir_fd=at.folder) if at.folder >= 0 else -1
         try:
+            is_changed = self._is_changed(inner)
             if not self.dry:
                 # The command may have made it writable and then unwritable again.
                 _set_mode(inner, mode | stat.S_IRWXU)
                 source.chmod(mode | stat.S_IRWXU)
-            self._write_entries(_FolderPair(source, inner, at.join(name), merged, at.top))
+            self._write_entries(_FolderPair(source, inner, at.join(name), merged, at.top, is_changed))
             if not self.dry:
                 _set_mode(inner, mode)
         finally:
@@ -326,7 +330,7 @@ class IgnoredFileWriter(Struct):
             if not exclusive:
                 self._copy_mtime(at, leaves[0])
             return True
-        why = next(filter(None, map(self._conflict_reason, leaves)), "")
+        why = next(filter(None, (self._conflict_reason(leaf, at) for leaf in leaves)), "")
         if not why and not self.dry:
             why = self._replace_files(at, leaves, changed, exclusive=exclusive)
         if not why:
@@ -346,15 +350,21 @@ class IgnoredFileWriter(Struct):
         differs = there is None or not has_same_content_and_mode(source, at.fd_path(name))
         return _FileToWrite(name, source, ours, there, differs=differs, copied=at.merged and _was_copied_up(source))
 
-    def _conflict_reason(self, leaf: _FileToWrite) -> str:
+    def _is_changed(self, folder: int) -> bool:
+        return folder < 0 or os.fstat(folder).st_ctime_ns > self.since
+
+    def _conflict_reason(self, leaf: _FileToWrite, at: _FolderPair) -> str:
         """Return how another program has changed a file, which must not be written then; empty if unchanged."""
         if leaf.there is None:
-            return "removed by someone else meanwhile" if leaf.copied else ""
+            # In an unchanged folder, the command has moved the file there.
+            return "removed by someone else meanwhile" if leaf.copied and at.is_changed else ""
         return _CHANGED_REASON if leaf.there.st_ctime_ns > self.since else ""
 
     def _is_only_copied(self, leaf: _FileToWrite) -> bool:
         """Return whether the command only opened a file for writing: the copy then keeps the original's mtime."""
-        return leaf.copied and leaf.ours is not None and leaf.ours.st_mtime_ns < self.since
+        if leaf.ours is None or leaf.there is None:
+            return False
+        return leaf.copied and leaf.ours.st_mtime_ns < self.since
 
     def _copy_mtime(self, at: _FolderPair, leaf: _FileToWrite) -> None:
         """Give a file with equal content the mtime of the command's version, because build tools compare it."""
@@ -363,7 +373,7 @@ class IgnoredFileWriter(Struct):
             ours is None
             or there is None
             or self.dry
-            or self._conflict_reason(leaf)
+            or self._conflict_reason(leaf, at)
             or ours.st_mtime_ns == there.st_mtime_ns
         ):
             return

@@ -330,3 +330,20 @@ async def test_an_ignored_file_stays_if_it_was_moved_to_one_that_is_not_staged(
     assert "[thrown away, ignored by git: build/, 1 file; data.log, 1 removed]" in output.text
     assert "Write what git ignores? build/, 1 file; data.log, 1 removed" in trial.bench.asked[-1].title
     assert "Not staged: " in trial.bench.asked[-1].notes[1]
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+async def test_ignored_files_that_a_command_moves_are_not_lost(trial: Trial, meanwhile: bool) -> None:
+    for name in ("a.log", "build/a", "a.txt"):
+        put(trial.root / name, name)
+    user = (lambda: put(trial.root / "build/user")) if meanwhile else (lambda: None)
+    command = "mkdir new; echo > new/x.log; mv a.log b.log; mv a.txt build/t; ln build/a build/c"
+    output = await trial.run(f"{command}; mv build/a build/b", user)
+    assert (trial.root / "b.log").read_text() == "a.log" and not (trial.root / "a.log").exists()
+    assert trial.bench.draft.held == {"a.txt": None}
+    for name, text in (("t", "a.txt"), ("b", "build/a"), ("c", "build/a")):
+        if meanwhile:
+            assert trial.kept(f"build/{name}") == [text.encode()]
+            assert f"build/{name}: removed by someone else meanwhile" in output.text
+        else:
+            assert (trial.root / "build" / name).read_text() == text
