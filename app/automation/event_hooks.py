@@ -17,7 +17,7 @@ from app.config.config_tables import EventHookTable, HookEventName
 from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
 from app.proposals.values.decision_facts import FileDiffStat
 from app.proposals.values.models import Proposal
-from app.sandbox.environment import absolute_search_path, configured_program_environment
+from app.sandbox.environment import configured_program_environment, without_search_paths_into
 from app.sandbox.process import MARKER_VARIABLE, describe_exit, end_process_tree, run_process
 from app.text.safe_text import escape_unsafe
 
@@ -131,13 +131,9 @@ class HookRunner:
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
-        self._environment = {
-            **configured_program_environment(environment, ""),
-            **kept,
-            _IN_HOOK_VARIABLE: "1",
-            # Hooks run without a layer, and commands write to `.venv/bin`.
-            "PATH": absolute_search_path(environment, root),
-        }
+        # Hooks run without a layer, and commands write to `.venv/bin`.
+        own = without_search_paths_into(configured_program_environment(environment, ""), root)
+        self._environment = {**own, **kept, _IN_HOOK_VARIABLE: "1"}
         self._queues: dict[EventHookTable, _HookQueue] = {}
         self._queues_lock = threading.Lock()
         self._closed = False

@@ -29,7 +29,7 @@ from app.mcp_client.server_program import RunningMcpServer, start_server_program
 from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListRefresher
 from app.sandbox.captured_changes import PendingFiles
-from app.sandbox.environment import absolute_search_path
+from app.sandbox.environment import without_search_paths_into
 from app.sandbox.overlay_layer import PersistentProcessOverlay
 from app.sandbox.sandbox import Sandbox
 from app.text.safe_text import escape_unsafe
@@ -340,7 +340,7 @@ class McpServer:
             environment = self._environment
             if not self.definition.of_workspace or write_access is WriteAccess.DIRECT:
                 # Commands write to `.venv/bin`; a program there would get the keys in `env` or write to the files.
-                environment = {**environment, "PATH": absolute_search_path(environment, self._root)}
+                environment = without_search_paths_into(environment, self._root)
             self._program = program = await start_server_program(
                 self.name,
                 table,

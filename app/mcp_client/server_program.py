@@ -222,7 +222,7 @@ async def start_server_program(
                 )
             variables = {**variables, **table.env, MARKER_VARIABLE: uuid.uuid4().hex}
             process = await start_persistent_process(
-                steps, program, folder=folder, environment=variables, limits=sandbox.limits
+                steps, program, folder=folder, environment=variables, root=root, limits=sandbox.limits
             )
         except (OSError, StartFailed, ValueError) as error:
             raise ConnectionLost(f"it could not be started: {error}") from error

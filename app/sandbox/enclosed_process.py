@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from app.sandbox.environment import without_search_paths_into
 from app.sandbox.process import (
     GRACE_SECONDS,
     MARKER_VARIABLE,
@@ -92,16 +93,25 @@ class SandboxStepFailed(StartFailed):
         self.step = step
 
 
-def make_sandbox_command(report: int, steps: Sequence[str], program: Sequence[str]) -> list[str]:
-    """Return the command line that executes steps of `sandbox_init.py` and then runs a program.
+def make_sandbox_command(
+    report: int, steps: Sequence[str], program: Sequence[str], environment: Mapping[str, str], root: Path
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command line that executes steps of `sandbox_init.py` and then runs a program, and its environment.
 
     Args:
         report: Descriptor to which `sandbox_init.py` writes its report.
         steps: Steps and their arguments, as `sandbox_init.py` reads them.
         program: The absolute path of the program, and its arguments.
+        environment: The variables of the program; `sandbox_init.py` runs without search paths into the workspace.
+        root: The workspace.
     """
+    own = without_search_paths_into(environment, root)
+    restored = [
+        word for name, value in environment.items() if own[name] != value for word in ("variable", name, value)
+    ]
     # -I and -S ignore Python's environment variables and site-packages: it starts in a few milliseconds.
-    return [sys.executable, "-I", "-S", "-c", _LOADER, str(report), str(os.getpid()), *steps, "--", *program]
+    start = [sys.executable, "-I", "-S", "-c", _LOADER, str(report), str(os.getpid())]
+    return [*start, *restored, *steps, "--", *program], own
 
 
 async def run_enclosed(
@@ -109,6 +119,7 @@ async def run_enclosed(
     program: Sequence[str],
     *,
     environment: Mapping[str, str],
+    root: Path,
     seconds: float,
     output: Output,
     limits: ProcessResourceLimits,
@@ -120,6 +131,7 @@ async def run_enclosed(
         steps: Steps and their arguments, as `sandbox_init.py` reads them.
         program: The absolute path of the program, and its arguments.
         environment: All of its variables, including `MARKER_VARIABLE`.
+        root: The workspace.
         keep_open: Descriptors that stay open until all processes of the program have ended, even if signoff ends
             first.
 
@@ -130,10 +142,11 @@ async def run_enclosed(
     reader, writer = os.pipe()
     try:
         try:
+            enclosed, own = make_sandbox_command(writer, [*limits.steps(), *steps], program, environment, root)
             started = await run_process(
-                make_sandbox_command(writer, [*limits.steps(), *steps], program),
+                enclosed,
                 folder=Path("/"),
-                environment=environment,
+                environment=own,
                 seconds=seconds,
                 output=output,
                 end_process=end_enclosed_process_if_running,
@@ -282,6 +295,7 @@ async def start_persistent_process(
     *,
     folder: Path,
     environment: Mapping[str, str],
+    root: Path,
     limits: ProcessResourceLimits,
 ) -> PersistentProcess:
     """Start a program that keeps running, with pipes to it.
@@ -291,6 +305,7 @@ async def start_persistent_process(
         program: The absolute path of the program, and its arguments.
         folder: Its working directory.
         environment: All of its variables, including `MARKER_VARIABLE`.
+        root: The workspace.
 
     Raises:
         StartFailed: The program could not be started.
@@ -305,8 +320,9 @@ async def start_persistent_process(
         # Connect the pipe before the start: an error after the start would leave a program that is never ended.
         connecting = asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
         await connecting
-        enclosed = make_sandbox_command(writer, [*limits.steps(), *steps, "folder", str(folder)], program)
-        process = await _start_process(enclosed, Path("/"), environment, (writer,))
+        steps = [*limits.steps(), *steps, "folder", str(folder)]
+        enclosed, own = make_sandbox_command(writer, steps, program, environment, root)
+        process = await _start_process(enclosed, Path("/"), own, (writer,))
     finally:
         # If the start failed, this closes the last writer, and `report` reaches its end.
         os.close(writer)

@@ -3,8 +3,9 @@
 Other variables may hold a key, or the address of a program that acts for the user (the socket of an editor or a
 terminal). The user can add variables for commands in `command_environment`.
 
-Programs that run without a layer are found outside the workspace. With an activated environment PATH begins with a
-folder of it, such as `.venv/bin`; git ignores that folder, so commands of the model write to it.
+Programs that run without a layer are found outside the workspace, and so are their libraries. With an activated
+environment PATH begins with a folder of it, such as `.venv/bin`, and LD_LIBRARY_PATH often with `build/lib`; git
+ignores these folders, so commands of the model write to them.
 """
 
 import hashlib
@@ -165,15 +166,19 @@ def is_secret_variable(name: str, value: str) -> bool:
     return _SECRET_NAME.search(name.upper()) is not None or _SECRET_VALUE.search(value) is not None
 
 
-def absolute_search_path(environment: Mapping[str, str], root: Path | None = None) -> str:
-    """Return PATH without relative folders, which may be in the workspace.
+_SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Variables with the folders in which programs and their libraries are found."""
+
+
+def absolute_search_path(environment: Mapping[str, str], root: Path | None = None, variable: str = "PATH") -> str:
+    """Return a search path without relative folders, which may be in the workspace.
 
     Args:
         root: The workspace: its folders are left out too. The root folder of the system contains all programs, so
             nothing is left out for it.
     """
     workspace = None if root is None or root == Path(root.anchor) else root.resolve()
-    folders = map(Path, environment.get("PATH", os.defpath).split(os.pathsep))
+    folders = map(Path, environment.get(variable, os.defpath).split(os.pathsep))
     return os.pathsep.join(
         str(folder)
         for folder in folders
@@ -182,8 +187,14 @@ def absolute_search_path(environment: Mapping[str, str], root: Path | None = Non
 
 
 def environment_without_workspace(root: Path) -> dict[str, str]:
-    """Return signoff's environment with a PATH that leads to no program inside the workspace `root`."""
-    return {**os.environ, "PATH": absolute_search_path(os.environ, root)}
+    """Return signoff's environment without search paths into the workspace `root`."""
+    return without_search_paths_into({"PATH": os.defpath, **os.environ}, root)
+
+
+def without_search_paths_into(environment: Mapping[str, str], root: Path) -> dict[str, str]:
+    """Return the environment, changed so that no program or library inside the workspace `root` is found."""
+    given = (name for name in _SEARCH_PATHS if name in environment)
+    return {**environment, **{name: absolute_search_path(environment, root, name) for name in given}}
 
 
 def find_program_outside_workspace(name: str, root: Path) -> str | None:

@@ -261,7 +261,13 @@ class OverlaySandboxedWorkspace(OverlayLayer):
         environment = {**self.variables, MARKER_VARIABLE: uuid.uuid4().hex}
         steps = [*self.mount_steps(), "folder", str(self._root / folder)]
         return await run_enclosed(
-            steps, program, environment=environment, seconds=seconds, output=output, limits=self._limits
+            steps,
+            program,
+            environment=environment,
+            root=self._root,
+            seconds=seconds,
+            output=output,
+            limits=self._limits,
         )
 
 

@@ -113,6 +113,7 @@ class InPlaceSandboxedWorkspace:
                 [*steps, "folder", str(where)],
                 program,
                 environment=environment,
+                root=self._workspace_backup.root,
                 seconds=seconds,
                 output=output,
                 limits=self._limits,

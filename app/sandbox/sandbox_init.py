@@ -221,6 +221,11 @@ def _limits(memory: bytes, processes: bytes) -> None:
     _most.extend((int(memory), int(processes)))
 
 
+def _variable(name: bytes, value: bytes) -> None:
+    """Set a variable of the command that this program itself must not have, such as a search path of libraries."""
+    os.environb[name] = value
+
+
 def _folder(path: bytes) -> None:
     """Change the working directory."""
     os.chdir(path)
@@ -265,6 +270,7 @@ _STEPS: "dict[str, Callable[..., None]]" = {
     "landlock": _landlock,
     "filter": _filter,
     "limits": _limits,
+    "variable": _variable,
     "folder": _folder,
 }
 

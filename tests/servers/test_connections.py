@@ -45,6 +45,7 @@ async def program(folder: Path, *words: str) -> AsyncIterator[StdioConnection]:
         [sys.executable, *(words or (str(PLAYER),))],
         folder=folder,
         environment=environment,
+        root=folder,
         limits=program_limits(),
     )
     talk = StdioConnection(process, folder, lambda *_: None, lambda _: None)

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from pydantic import Field
 
 from app.proposals.text.document import WIDE_MARKS, Document
+from app.sandbox.environment import environment_without_workspace
 from app.text.quantities import format_count, join_first
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
@@ -86,7 +87,7 @@ class RegexMatcher(MatchingLineFinder):
     max_batch_files = 64
     """A request to the worker costs as much time as the search of a small file."""
 
-    def __init__(self, pattern: str, ignore_case: bool) -> None:
+    def __init__(self, pattern: str, ignore_case: bool, root: Path) -> None:
         self._pattern = pattern
         self._ignore_case = ignore_case
         self.can_match = lambda content: True
@@ -97,6 +98,7 @@ class RegexMatcher(MatchingLineFinder):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env=environment_without_workspace(root),
             encoding="utf-8",
             start_new_session=True,
         )
@@ -405,8 +407,12 @@ class SearchText(Tool):
         if not is_folder:
             await ask_before_reading_secret_files(context, root_path)
             allowed_secret = root_path
-        matcher_class = RegexMatcher if arguments.regex else LiteralMatcher
-        matcher = await asyncio.to_thread(matcher_class, arguments.pattern, arguments.ignore_case)
+        pattern, ignore_case = arguments.pattern, arguments.ignore_case
+        matcher = (
+            await asyncio.to_thread(RegexMatcher, pattern, ignore_case, context.workspace.root)
+            if arguments.regex
+            else LiteralMatcher(pattern, ignore_case)
+        )
         search = StoppableTextSearch(
             context,
             root_path,

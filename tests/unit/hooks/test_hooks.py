@@ -65,12 +65,13 @@ def test_a_hook_gets_no_key_and_paths_that_are_not_utf_8_escaped(tmp_path: Path)
     keys = {"OPENAI_API_KEY": "sk-1", "SIGNOFF_API_KEY": "x", "MY_TOKEN": "t"}
     file = HookEventFile(path="a\udcffb", op="edit", added=1, removed=0)
     document = ended().model_copy(update={"files": [file]})
-    path = {"PATH": f"{tmp_path}/.venv/bin:.:/usr/bin:/bin"}
+    path = {"PATH": f"{tmp_path}/.venv/bin:.:/usr/bin:/bin", "LD_LIBRARY_PATH": f"{tmp_path}/lib:/usr/lib"}
     assert run(tmp_path, "cat >in; env >out", document, SIGNOFF_HOME="/home/of/signoff", **keys, **path) == []
     variables = dict(line.split("=", 1) for line in (tmp_path / "out").read_text().splitlines() if "=" in line)
     assert not keys.keys() & variables.keys()
     assert (variables["SIGNOFF_HOME"], variables["SIGNOFF_IN_HOOK"]) == ("/home/of/signoff", "1")
     assert variables["PATH"] == "/usr/bin:/bin", "a command of the model writes to .venv/bin"
+    assert variables["LD_LIBRARY_PATH"] == "/usr/lib"
     assert json.loads((tmp_path / "in").read_bytes())["files"][0]["path"] == "a\udcffb"
 
 

@@ -175,7 +175,7 @@ async def test_overlay_is_used_wherever_it_can_be_mounted_and_holds_what_is_writ
 
 
 @pytest.mark.layer
-async def test_neither_rules_nor_programs_of_the_workspace_prevent_an_overlay(
+async def test_neither_rules_nor_programs_and_libraries_of_the_workspace_prevent_an_overlay(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / ".gitignore").write_text("*\n!src\n")
@@ -183,8 +183,14 @@ async def test_neither_rules_nor_programs_of_the_workspace_prevent_an_overlay(
     for name in ("chmod", "mkdir", "mv"):
         (root / "bin" / name).write_text("#!/bin/sh\nexit 1\n")
         (root / "bin" / name).chmod(0o755)
+    # Python links it, and fails if it is no library; a shell does not.
+    (root / "bin/libm.so.6").touch()
     monkeypatch.setenv("PATH", f"{root}/bin:{os.environ['PATH']}")
-    assert (await chosen(root, tmp_path / "runs", *CommandWriteMode)).mode is CommandWriteMode.OVERLAY
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{root}/bin")
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=())
+    assert (await sandbox.probe()).mode is CommandWriteMode.OVERLAY, await sandbox.probe()
+    async with sandbox.open_run({}) as run:
+        assert await printed(run, "echo $LD_LIBRARY_PATH; echo ${PATH%%:*}") == f"{root}/bin\n{root}/bin\n"
 
 
 @pytest.mark.layer

@@ -36,7 +36,7 @@ def open_files() -> int:
 async def standing(*program: str, folder: Path, steps: Sequence[str] = ()) -> PersistentProcess:
     environment = {"PATH": os.environ["PATH"], MARKER_VARIABLE: new_mark()}
     return await start_persistent_process(
-        list(steps), program, folder=folder, environment=environment, limits=process_limits()
+        list(steps), program, folder=folder, environment=environment, root=folder, limits=process_limits()
     )
 
 

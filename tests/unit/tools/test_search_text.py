@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -300,8 +301,11 @@ def test_the_byte_scan_misses_no_match(lines: list[str], pattern: str, ignore_ca
     assert matcher.can_match(document.data) or not expected
 
 
-def test_a_stopped_matcher_refuses_later_searches() -> None:
-    matcher = RegexMatcher("a+", False)
+def test_a_stopped_matcher_refuses_later_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Python would link this library, and fail, if it were found in the workspace.
+    (tmp_path / "libm.so.6").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    matcher = RegexMatcher("a+", False, tmp_path)
     matcher.prepare()
     matcher.stop()
     # The first is more than a pipe takes by itself.
