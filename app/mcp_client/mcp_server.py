@@ -16,7 +16,7 @@ from app.mcp_client.configured_servers import (
     WriteAccess,
     classify_write_access,
 )
-from app.mcp_client.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
+from app.mcp_client.json_rpc import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
 from app.mcp_client.mcp_connection import (
     ConnectionLost,
     McpConnection,
@@ -38,8 +38,9 @@ from app.tools.tool_registry import UnavailableMcpServer
 if TYPE_CHECKING:
     from app.mcp_client.oauth import ConfirmOrigins, OAuthSession, ShowSignIn
 
-VERSION, STATELESS = "2025-11-25", "2026-07-28"
-"""The protocol version requested in `initialize`, and the one for servers that don't support `initialize`."""
+VERSION, _OLDEST_VERSION, STATELESS = "2025-11-25", "2024-11-05", "2026-07-28"
+"""The protocol version requested in `initialize`, the one for servers that refuse it, and the one for servers that
+don't support `initialize`."""
 _VERSION_PATTERN = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _META_PREFIX = "io.modelcontextprotocol/"
 _CLIENT_INFO = {"name": "signoff", "title": "signoff", "version": __version__}
@@ -391,12 +392,16 @@ class McpServer:
             self.start_in_background()
             await self.wait_until_ready_or_failed()
 
-    async def _initialize(self, connection: McpConnection) -> None:
-        params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT_INFO}
+    async def _initialize(self, connection: McpConnection, version: str = VERSION) -> None:
+        params: Message = {"protocolVersion": version, "capabilities": {"roots": {}}, "clientInfo": _CLIENT_INFO}
         seconds = self.definition.table.start_timeout
         try:
             greeting = await connection.request("initialize", params, seconds)
         except McpServerError as error:
+            if error.code == INVALID_PARAMS and "version" in str(error) and version != _OLDEST_VERSION:
+                # It should answer with a version that it supports.
+                await self._initialize(connection, _OLDEST_VERSION)
+                return
             if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION):
                 raise
             connection.meta = {
@@ -406,9 +411,9 @@ class McpServer:
             }
             connection.on_initialized(STATELESS)
             return
-        version = greeting.get("protocolVersion")
+        chosen = greeting.get("protocolVersion")
         connection.on_initialized(
-            version if isinstance(version, str) and _VERSION_PATTERN.fullmatch(version) else VERSION
+            chosen if isinstance(chosen, str) and _VERSION_PATTERN.fullmatch(chosen) else VERSION
         )
         await connection.notify("notifications/initialized")
 

@@ -221,6 +221,21 @@ async def test_server_that_disconnects_in_a_call_has_failed(tmp_path: Path) -> N
         assert (await server.call_tool(echo, {"text": "hello"}))["content"][0]["text"] == "hello"
 
 
+async def test_a_server_that_refuses_the_protocol_version_gets_the_oldest(tmp_path: Path) -> None:
+    async def negotiate(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        asked = request.message["params"]["protocolVersion"]
+        error = {"code": -32602, "message": f"unsupported protocol version: {asked}"}
+        answer = {"result": {"protocolVersion": asked}} if asked == "2024-11-05" else {"error": error}
+        writer.write(document({"jsonrpc": "2.0", "id": request.message["id"], **answer}))
+
+    async with scripted_server() as played:
+        played.overrides["initialize"] = negotiate
+        async with running_server(tmp_path, url=played.url) as server:
+            await server.start_and_wait()
+            assert server.state is McpServerState.READY
+        assert played.requests[-1].headers["mcp-protocol-version"] == "2024-11-05"
+
+
 @pytest.mark.parametrize("has_token", [True, False])
 async def test_rejected_token_is_refreshed_without_the_user(has_token: bool, tmp_path: Path) -> None:
     async def renew(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
