@@ -110,7 +110,7 @@ async def test_anthropics_key_and_version_are_sent_in_its_own_headers(server: Wi
     headers = server.last.headers
     assert (headers["x-api-key"], headers["anthropic-version"]) == ("secret key", "2023-06-01")
     assert "authorization" not in headers
-    assert await talk.client.model_ids() == ["test-model"]
+    assert [model.id for model in await talk.client.list_models()] == ["test-model"]
     await talk.client.aclose()
     assert server.visits[-1].headers["x-api-key"] == "secret key"
 
@@ -303,6 +303,11 @@ async def test_text_missing_in_the_deltas_is_taken_from_the_final_event(server: 
     assert (completed.usage.prompt_tokens, completed.usage.completion_tokens) == (7, 3)
     kept = completed.extras.get("opaque_blocks", ())
     assert {entry["at"] for entry in kept if "phase" not in entry["block"]} <= {0}
+
+
+async def test_text_after_a_call_of_anthropic_begins_a_paragraph(server: WireServer) -> None:
+    server.script([stream(*blocks(TEXT, TOOL_USE, {**TEXT, "text": "Ho."}), named(TOOL_USE_END))])
+    assert (await Talk(server, "anthropic").ask()).text == "Hi.\n\nHo."
 
 
 def call_events(call_id: str, *pieces: str, **index: int) -> list[dict[str, Any]]:

@@ -100,7 +100,8 @@ class AnthropicToChatDecoder:
         block = self._blocks[index] = _OpenBlock(dict(content), self._opaque.position)
         match content.get("type"):
             case "text":
-                return self._make_text_chunk(content.get("text"))
+                gap = "\n\n" if block.position > 1 else ""
+                return self._make_text_chunk(f"{gap}{content.get('text') or ''}")
             case "thinking":
                 block.thinking.append(str(content.get("thinking") or ""))
                 return make_chat_chunk({"reasoning_content": block.thinking[0]})
