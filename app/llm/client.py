@@ -226,10 +226,6 @@ class ModelClient:
         fault = self._translator.find_settings_fault()
         return fault.message if fault else ""
 
-    async def model_ids(self) -> list[str]:
-        """Return the ids of the models that the endpoint offers. Raises RequestError."""
-        return [model.id for model in await self.list_models()]
-
     async def list_models(self) -> list[ListedModel]:
         """Return the models that the endpoint offers, and learn facts about the current one. Raises RequestError."""
         self._models_listed = True

@@ -365,7 +365,7 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[DoctorCheckResult]:
     unreachable = client.find_settings_fault()
     if not unreachable:
         try:
-            names = await client.model_ids()
+            names = [model.id for model in await client.list_models()]
         except RequestError as refusal:
             listing = refusal
             unreachable = refusal.message if refusal.kind is FailureKind.UNREACHABLE else ""

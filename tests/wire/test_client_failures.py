@@ -45,7 +45,7 @@ async def client_at(base_url: str, key: str = "", headers: Any = (), **options: 
 async def failures_at(base_url: str, *more: Any, **options: Any) -> list[RequestError]:
     found = []
     async with client_at(base_url, *more, **options) as client:
-        for ask in (updates_of(client), client.model_ids()):
+        for ask in (updates_of(client), client.list_models()):
             caught = await failure_of(ask)
             found.append(caught)
     return found
@@ -371,7 +371,7 @@ async def test_only_configured_keys_and_headers_are_sent(server: WireServer, mon
     server.always(Turn("Hi"))
     async with client_of(server) as client:
         await updates_of(client)
-        await client.model_ids()
+        await client.list_models()
     for request in (*server.requests, *server.visits):
         assert "authorization" not in request.headers
         assert "secret-of-another-host" not in str(request.headers)
@@ -548,16 +548,16 @@ def test_a_local_server_has_longer_to_send_its_first_token(near: str) -> None:
 async def test_the_model_list_is_read_and_its_failure_reported(server: WireServer) -> None:
     server.models = ["a", "b"]
     async with client_of(server) as client:
-        assert await client.model_ids() == ["a", "b"]
+        assert [model.id for model in await client.list_models()] == ["a", "b"]
         server.route("/v1/models", document({"models": [{"name": "c"}, {"id": 3}, "x"]}))
-        assert await client.model_ids() == ["c"]
+        assert [model.id for model in await client.list_models()] == ["c"]
         server.route("/v1/models", document("<html>", content_type="text/html"))
-        await failure_of(client.model_ids())
+        await failure_of(client.list_models())
         server.route("/v1/models", Reply((STALL,)))
         async with client_of(server, timeouts=replace(BRISK, connect=0.1, write=0.1)) as impatient:
-            await failure_of(impatient.model_ids(), r"nothing for 0\.1 s while waiting for the list of models")
+            await failure_of(impatient.list_models(), r"nothing for 0\.1 s while waiting for the list of models")
         server.route("/v1/models", error(401, "No"))
-        caught = await failure_of(client.model_ids())
+        caught = await failure_of(client.list_models())
         assert caught.kind is FailureKind.AUTH
 
 
@@ -592,7 +592,7 @@ async def test_the_model_list_names_the_window(server: WireServer, entry: dict[s
         assert len(server.visits) == 1
     assert resolve_profile(server.base_url, "test-model", cache=cache).context_window == window
     async with client_of(server, EndpointProfile(context_window=9)) as client:
-        await client.model_ids()
+        await client.list_models()
         assert client.profile.context_window == 9, "what the user or the server said goes over the list"
 
 

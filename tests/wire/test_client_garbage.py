@@ -181,7 +181,7 @@ async def test_an_unusual_charset_is_read_as_utf_8(server: WireServer, charset: 
     server.always(document(refused, status=401, content_type=kind))
     server.route("/v1/models", document({"data": [{"id": "a-model"}]}, content_type=kind))
     async with client_of(server) as client:
-        assert await client.model_ids() == ["a-model"]
+        assert [model.id for model in await client.list_models()] == ["a-model"]
         caught = await failure_of(updates_of(client), "Expired")
     assert caught.kind is FailureKind.AUTH and len(server.requests) == 1
 
@@ -283,7 +283,7 @@ async def test_a_compression_bomb_takes_bounded_memory(server: WireServer, statu
     bomb = packed(MUCH, 256)
     server.always(Reply(bomb.parts, status=status, headers=bomb.headers))
     async with client_of(server) as client:
-        await client.model_ids()
+        await client.list_models()
         tracemalloc.start()
         try:
             await failure_of(updates_of(client))
@@ -308,7 +308,7 @@ async def test_text_before_an_oversized_event_is_kept(server: WireServer) -> Non
 async def test_an_endless_model_list_is_refused(server: WireServer) -> None:
     server.route("/v1/models", poured(b'{"data": [', MUCH))
     async with client_of(server) as client:
-        await failure_of(client.model_ids(), "sent a list of models of more than 16 MiB")
+        await failure_of(client.list_models(), "sent a list of models of more than 16 MiB")
 
 
 ANSWER = b"".join([event(chunk("Hello")), event(chunk(finish="stop")), DONE])

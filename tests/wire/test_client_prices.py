@@ -36,7 +36,7 @@ async def usage_of(
     client = ModelClient(endpoint, profile, retry=FAST, timeouts=BRISK, cache=cache)
     try:
         if listed:
-            await client.model_ids()
+            await client.list_models()
         completed = (await updates_of(client, wishing()))[-1]
     finally:
         await client.aclose()
