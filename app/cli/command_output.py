@@ -109,16 +109,25 @@ def session_from_arguments(runtime: "OpenWorkspace", arguments: "Namespace | App
     return latest
 
 
+def can_open_folder(path: str) -> bool:
+    """Return whether this is a folder in which files can be listed and read; not if it was deleted."""
+    with suppress(OSError), os.scandir(f"{Path(path).absolute()}/."):
+        return True
+    return False
+
+
 def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> None:
-    """Raise CommandError if `--workspace` is not a folder.
+    """Raise CommandError if `--workspace` is not a folder that can be opened.
 
     Args:
         workspace: The value of `--workspace`.
         refuse_broad: Refuse a folder with more than one project, for example the home folder, because a model can
             read all of it. If the user has named it, only print a warning.
     """
-    if not Path(workspace).is_dir():
-        raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)
+    if not can_open_folder(workspace):
+        raise CommandError(
+            f"{workspace} is not a folder that can be opened; --workspace takes the workspace to use.", ExitCode.USAGE
+        )
     if not refuse_broad:
         return
     from app.workspace.broad_folder import broad_folder_warning, describe_broad_folder

@@ -14,6 +14,7 @@ from app.cli.app_arguments import COMMANDS, AppArguments, environment_wants_plai
 from app.cli.command_output import (
     ExitCode,
     OutputNotWritten,
+    can_open_folder,
     escape_control_characters_on_terminals,
     exit_code_for,
     open_null_for_closed_streams,
@@ -142,7 +143,7 @@ def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", 
 
 def _open_app(arguments: AppArguments) -> int:
     # Import modules for error messages only on an error: imports delay the first picture.
-    if problem := _not_a_folder_problem(arguments.workspace):
+    if problem := _not_a_folder_problem(arguments.workspace or "."):
         return _print_usage_error(problem)
     is_plain = arguments.plain or environment_wants_plain_mode()
     # Textual draws on standard error.
@@ -203,12 +204,12 @@ def _print_usage_error(problem: str) -> int:
     return ExitCode.USAGE
 
 
-def _not_a_folder_problem(workspace: str | None) -> str:
+def _not_a_folder_problem(workspace: str) -> str:
     """Return why this cannot be opened, with the command that may have been meant; empty if it can."""
-    if workspace is None or Path(workspace).is_dir():
+    if can_open_folder(workspace):
         return ""
     import difflib
 
     meant = difflib.get_close_matches(workspace, COMMANDS, n=1)
     hint = f"Did you mean `signoff {meant[0]}`?" if meant else "Give the folder to open, or see `signoff --help`."
-    return f"There is no folder {workspace!r}. {hint}"
+    return f"There is no folder {workspace!r} that can be opened. {hint}"

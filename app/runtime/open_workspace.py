@@ -450,10 +450,9 @@ def open_workspace(
 
     Raises:
         ConfigError: a configuration file is wrong.
-        StorageError: the database cannot be used, or `root` is not a folder.
+        StorageError: the database cannot be used.
+        WorkspaceError: `root` is not a folder that can be opened.
     """
-    if not root.is_dir():
-        raise StorageError(f"{root} is not a folder; give the workspace to open.")
     dirs = find_app_dirs()
     workspace = Workspace(root, off_limits=dirs.own_folders)
     database = Database(dirs.database)

@@ -135,9 +135,10 @@ class Workspace:
             # Both fail if the current folder was deleted.
             self._given_root = root.absolute()
             self.root = root.resolve(strict=True)
+            is_folder = self.root.is_dir()
         except OSError as error:
             raise WorkspaceError(f"{root} can't be opened: {error.strerror}") from error
-        if not self.root.is_dir():
+        if not is_folder:
             raise WorkspaceError(f"{root} is not a folder")
         self.read_limit = read_limit
         self._hard_links = SecretHardLinkIndex(self.root)

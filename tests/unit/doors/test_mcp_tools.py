@@ -356,7 +356,7 @@ def test_an_unusable_workspace_is_named_and_retried(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     host = Host(tmp_path / "ws")
     text, failed = host.call("propose_edit", files=[{"path": "a.txt", "content": "x\n"}])
-    assert failed and "is not a folder" in text and "nothing was staged" in text
+    assert failed and "can't be opened: No such file" in text and "nothing was staged" in text
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws" / ".signoff.toml").write_text("nonsense")
     assert host.call("proposal_status")[1] is True
