@@ -110,7 +110,7 @@ def read_allowed_signers(borrowed: ObjectBorrowingRepository, policy: ReviewPoli
 def read_committed_file(borrowed: ObjectBorrowingRepository, commit: str, path: str) -> bytes | None:
     """Return the bytes of a file in a commit; None if it is missing, no file or not in the repository."""
     inside = PurePosixPath(normpath(path))
-    if inside.is_absolute() or inside.parts[:1] == ("..",):
+    if inside.is_absolute() or inside.parts[:1] == ("..",) or "\0" in path:
         return None
     said = borrowed.run_query("ls-tree", "-z", "--full-tree", commit, "--", path).decode("utf-8", "surrogateescape")
     facts = said.partition("\t")[0].split()

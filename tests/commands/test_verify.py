@@ -529,6 +529,7 @@ def test_an_invalid_policy_is_reported_in_one_line(project: Project) -> None:
         ("[paths]\nmatch = ['*']\n", "paths: write each as a table under [[paths]]."),
         ("[[paths]]\nmatch = ['*']\n[[paths]]\n", "match of [[paths]] number 2: this is missing."),
         ('allowed_signers = "none"\n', "is not in the base"),
+        (r'allowed_signers = "\u0000"' "\n", "is not in the base"),
         ('allowed_signers = "/etc/passwd"\n', "/etc/passwd, which the policy names, is not in the base"),
         ('allowed_signers = "a/../../signers"\n', "is not in the base"),
     ):
