@@ -19,8 +19,15 @@ _Record = TypeVar("_Record", bound=BaseModel)
 
 def read_record_chain_end(connection: sqlite3.Connection, workspace: str) -> RecordChainEnd:
     """Return number and digest of the last entry in a workspace's record chain, for the next entry."""
-    row = connection.execute("SELECT number, sha256 FROM record_ends WHERE workspace = ?", (workspace,)).fetchone()
-    return RecordChainEnd(*row) if row else RecordChainEnd()
+    return RecordChainEnd(*connection.execute(_SELECT_CHAIN_END, {"workspace": workspace}).fetchone())
+
+
+_SELECT_CHAIN_END = """
+    SELECT number, sha256 FROM record_ends WHERE workspace = :workspace
+    UNION ALL SELECT coalesce(max(number), 0), '' FROM record WHERE workspace = :workspace
+    ORDER BY number DESC, sha256 DESC LIMIT 1
+"""
+"""If record_ends does not have the last entry, the next one follows none, and verification always finds that."""
 
 
 def append_record_chain_entry(

@@ -120,6 +120,13 @@ def test_log_verify_names_mismatches(root: Path, harm: str, named: str) -> None:
     assert any(named in line for line in json.loads(exits(3, "log", "--verify", "--json"))["differences"])
 
 
+@pytest.mark.parametrize("harm", ["DELETE FROM record_ends", "UPDATE record_ends SET number = number - 1"])
+def test_decisions_after_a_wrong_end_of_the_record_are_possible_and_marked(root: Path, harm: str) -> None:
+    alter(root, harm)
+    exits(0, "approve", "P2")
+    assert "Entry 3 does not follow entry 2" in exits(3, "log", "--verify")
+
+
 def test_changed_feedback_is_not_shown_and_reported(root: Path) -> None:
     told(root)
     assert printed("log", "--json")[-1]["feedback"] == "not this"
