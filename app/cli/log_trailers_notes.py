@@ -135,8 +135,8 @@ def _verify_record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
             print_line(
                 f"{format_count(statements, 'signed statement')} in git's notes: good. `signoff verify` follows them."
             )
-        if unchecked:
-            print_error(unchecked)
+    if unchecked:
+        print_error(unchecked)
     return ExitCode.REFUSED if verified.broken or differences or unknown or bad else ExitCode.DONE
 
 
@@ -155,14 +155,14 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
 
     if find_repository(root) is None:
         return 0, {}, ""
-    with ObjectBorrowingRepository(root) as borrowed:
-        if not borrowed.list_references(REVIEWS, FETCHED) or not (head := borrowed.resolve_object_id("HEAD")):
-            return 0, {}, ""
-        try:
+    try:
+        with ObjectBorrowingRepository(root) as borrowed:
+            if not borrowed.list_references(REVIEWS, FETCHED) or not (head := borrowed.resolve_object_id("HEAD")):
+                return 0, {}, ""
             verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
             return verifier.count_valid_statements(), verifier.refused, ""
-        except GitFailed as error:
-            return 0, {}, f"The signed statements in git's notes were not checked. {error}"
+    except GitFailed as error:
+        return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 
 
 def _print_verification(

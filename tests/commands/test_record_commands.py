@@ -127,6 +127,13 @@ def test_decisions_after_a_wrong_end_of_the_record_are_possible_and_marked(root:
     assert "Entry 3 does not follow entry 2" in exits(3, "log", "--verify")
 
 
+def test_the_record_is_verified_where_git_fails(root: Path) -> None:
+    git(root, "init", "--quiet")
+    (root / ".git/config").write_text("[core\n")
+    for words in ((), ("--json",)):
+        assert "statements in git's notes were not checked" in exits(0, "log", "--verify", *words)
+
+
 def test_changed_feedback_is_not_shown_and_reported(root: Path) -> None:
     told(root)
     assert printed("log", "--json")[-1]["feedback"] == "not this"
