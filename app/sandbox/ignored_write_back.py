@@ -163,7 +163,7 @@ class IgnoredFileWriter(Struct):
         return IgnoredPathsWriteBackReport(written, self._left, self._failed, self._kept)
 
     def _write_root_entries(self, folder: str, names: dict[str, str]) -> None:
-        layer, merged = self.layer, True
+        layer, merged, existed = self.layer, True, os.path.lexists(self.root / folder)
         target = os.open(self.root, _FOLDER_FLAGS)
         try:
             for name in filter(None, folder.split("/")):
@@ -171,7 +171,8 @@ class IgnoredFileWriter(Struct):
                 merged = merged and not is_whiteout(layer) and not is_opaque(layer)
                 target = _open_subfolder(target, name, make=not self.dry and os.path.lexists(layer))
             if target >= 0 or self.dry:
-                self._write_entries(_FolderPair(layer, target, folder, merged, "", self._is_changed(target)), names)
+                is_changed = (existed or _was_copied_up(layer)) and self._is_changed(target)
+                self._write_entries(_FolderPair(layer, target, folder, merged, "", is_changed), names)
         finally:
             if target >= 0:
                 os.close(target)

@@ -334,13 +334,13 @@ async def test_an_ignored_file_stays_if_it_was_moved_to_one_that_is_not_staged(
 
 @pytest.mark.parametrize("meanwhile", [False, True])
 async def test_ignored_files_that_a_command_moves_are_not_lost(trial: Trial, meanwhile: bool) -> None:
-    for name in ("a.log", "build/a", "a.txt"):
+    for name in ("a.log", "c.log", "build/a", "a.txt"):
         put(trial.root / name, name)
     user = (lambda: put(trial.root / "build/user")) if meanwhile else (lambda: None)
-    command = "mkdir new; echo > new/x.log; mv a.log b.log; mv a.txt build/t; ln build/a build/c"
+    command = "mkdir new; mv c.log new; mv a.log b.log; mv a.txt build/t; ln build/a build/c"
     output = await trial.run(f"{command}; mv build/a build/b", user)
     assert (trial.root / "b.log").read_text() == "a.log" and not (trial.root / "a.log").exists()
-    assert trial.bench.draft.held == {"a.txt": None}
+    assert (trial.root / "new/c.log").read_text() == "c.log" and trial.bench.draft.held == {"a.txt": None}
     for name, text in (("t", "a.txt"), ("b", "build/a"), ("c", "build/a")):
         if meanwhile:
             assert trial.kept(f"build/{name}") == [text.encode()]
