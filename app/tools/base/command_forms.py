@@ -139,6 +139,10 @@ def _split_names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
+def _split_pairs(pairs: str) -> frozenset[str]:
+    return frozenset(pairs.split(", "))
+
+
 _OPEN_PROGRAMS = _split_names(
     "ls cat head tail wc grep egrep fgrep rg diff cmp sort file stat du df tree jq bat batcat eza exa echo pwd true "
     "false date uname whoami id which type ps nproc basename dirname realpath readlink md5sum sha1sum sha256sum "
@@ -160,38 +164,20 @@ _INTERPRETERS = _split_names(
     "julia java"
 )
 """Interpreters that pass all options after a file to it: a form needs a file or module as first argument."""
-_NEVER_OPEN_SUBCOMMANDS = frozenset(
-    {
-        *(("git", "bisect"), ("git", "clone"), ("git", "config"), ("git", "filter-branch"), ("git", "send-email")),
-        *(
-            ("git", "submodule"),
-            ("git", "instaweb"),
-            ("git", "remote-ext"),
-            ("jj", "config"),
-            ("uv", "tool"),
-            ("deno", "eval"),
-            ("npm", "explore"),
-        ),
-        *(("mix", "eval"), ("mix", "run"), ("cmake", "-E"), ("cmake", "-P")),
-        *(("npm", "init"), ("npm", "create"), ("pnpm", "create"), ("yarn", "create"), ("bun", "create")),
-    }
+_NEVER_OPEN_SUBCOMMANDS = _split_pairs(
+    "git bisect, git clone, git config, git filter-branch, git instaweb, git remote-ext, git send-email, "
+    "git submodule, jj config, uv tool, deno eval, mix eval, mix run, cmake -E, cmake -P, npm explore, npm init, "
+    "npm create, pnpm create, yarn create, bun create, rustup run"
 )
-_RUNNERS = frozenset(
-    {
-        *(("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"), ("rye", "run")),
-        *(("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("bundle", "exec")),
-        *(("npm", "x"), ("bun", "x"), ("bun", "run"), ("conda", "run"), ("devbox", "run")),
-        *(("pixi", "run"), ("pixi", "exec"), ("mamba", "run"), ("micromamba", "run")),
-    }
+_RUNNERS = _split_pairs(
+    "uv run, poetry run, pdm run, hatch run, pipenv run, rye run, npm exec, npm x, pnpm exec, pnpm dlx, yarn exec, "
+    "yarn dlx, bun run, bun x, bundle exec, conda run, mamba run, micromamba run, pixi run, pixi exec, devbox run"
 )
 """Word pairs that are followed by the name of the program that runs."""
-_SCRIPT_RUNNERS = frozenset(
-    {
-        *(("npm", "run"), ("npm", "run-script"), ("pnpm", "run"), ("yarn", "run"), ("deno", "task"), ("deno", "run")),
-        *(("go", "run"), ("docker", "compose")),
-    }
+_SCRIPT_RUNNERS = _split_pairs(
+    "npm run, npm run-script, pnpm run, yarn run, deno run, deno task, go run, python -m, pypy -m, docker compose"
 )
-"""Word pairs that are followed by the name of a script of the workspace, or by a subcommand."""
+"""Word pairs that are followed by the name of a script or module, or by a subcommand."""
 _HAVE_SUBCOMMANDS = _split_names(
     "git hg sl jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda mamba micromamba pixi "
     "devbox docker podman kubectl helm terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet "
@@ -294,15 +280,14 @@ def _min_word_count(words: tuple[ShellWord, ...]) -> int | None:
     texts = [word.text for word in words]
     program = _program_name(words[0])
     second = texts[1] if len(texts) > 1 else ""
-    if (program, second) in _NEVER_OPEN_SUBCOMMANDS:
-        return None
-    if (program, second) in _RUNNERS:
-        return _min_word_count_after(words, 2)
-    if (program, second) == ("rustup", "run"):
-        # A toolchain comes first.
-        return _min_word_count_after(words, 3)
-    if (program, second) in _SCRIPT_RUNNERS or (program in ("python", "pypy") and second == "-m"):
+    pair = f"{program} {second}"
+    if pair in _RUNNERS:
+        min_count = _min_word_count(words[2:]) if len(texts) > 2 else None
+        return None if min_count is None else 2 + min_count
+    if pair in _SCRIPT_RUNNERS:
         return 3 if len(texts) > 2 and not texts[2].startswith("-") else None
+    if pair in _NEVER_OPEN_SUBCOMMANDS:
+        return None
     if program in _INTERPRETERS or program in _HAVE_SUBCOMMANDS:
         return 2 if second and not second.startswith("-") else None
     return 1 if program in _OPEN_PROGRAMS or _WORKSPACE_SCRIPT.fullmatch(texts[0]) else None
@@ -343,15 +328,6 @@ def _is_option(shell_word: ShellWord, option: str) -> bool:
         # Go's options may begin with one or two dashes.
         return option_name in (option, f"-{option}")
     return word.startswith("-") and not word.startswith("--") and option[1] in word
-
-
-def _min_word_count_after(words: tuple[ShellWord, ...], count: int) -> int | None:
-    """Return the fewest words of a form for a command that runs the program after `count` words."""
-    later_words = words[count:]
-    if not later_words or later_words[0].text.startswith("-"):
-        return None
-    min_count = _min_word_count(later_words)
-    return None if min_count is None else count + min_count
 
 
 class AllowableMcpTool(Struct, frozen=True):

@@ -25,7 +25,6 @@ WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1
         ("ls *.py", ["ls …"]),
         ("python3 -m pytest", ["python3 -m pytest …", "python3 -m pytest"]),
         ("bun x ls", ["bun x ls …", "bun x ls"]),
-        ("rustup run stable cargo test", ["rustup run stable cargo test …", "rustup run stable cargo test"]),
         ("pixi run pytest -q", ["pixi run pytest …", "pixi run pytest -q …", "pixi run pytest -q"]),
         ("go run ./cmd", ["go run ./cmd …", "go run ./cmd"]),
         (".venv/bin/pytest", [".venv/bin/pytest …", ".venv/bin/pytest"]),
