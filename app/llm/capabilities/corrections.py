@@ -47,10 +47,11 @@ def make_correction_rule(pattern: re.Pattern[str], name: str, notice: str, **cha
     return rule
 
 
-_REASONING_EFFORT = r"(?<!\w)reasoning[._]effort(?!\w)|(?<!\w)effort(?!\w)"
 _EFFORT_PATTERNS = {
     **dict.fromkeys(
-        ("chat", "responses"), rf"{_REASONING_EFFORT}|['\"`]reasoning['\"`]|support (?:reasoning|thinking)"
+        ("chat", "responses"),
+        r"(?<!\w)(?:reasoning[._]?)?effort(?!\w)|['\"`]reasoning['\"`]|support (?:reasoning|thinking)|"
+        r"supplied: reasoning|(?:reasoning|think) value|thinking (?:level|budget)|valid levels",
     ),
     # No match for refused thinking blocks in the history: `_drop_opaque_blocks` handles them.
     "anthropic": (
