@@ -16,7 +16,6 @@ from app.agent.decision_service import (
     session_id_of_proposal,
     unrecorded_decision_error,
 )
-from app.agent.executor import Executor
 from app.agent.gate import GateClosingPolicy, TurnStagingGate
 from app.agent.interventions import TurnStartInterventionBuilder
 from app.agent.limits import SessionCostAndTimeMeter
@@ -24,6 +23,7 @@ from app.agent.permission_requests import GrantedPermissions, PermissionRequestS
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
 from app.agent.request_payload import NextRequestImagesFold, RequestFactory, unseen_images_notice
 from app.agent.side_questions import SideQuestionService
+from app.agent.tool_call_executor import ToolCallExecutor
 from app.agent.turn import ConversationState, Turn
 from app.agent.turns import TurnScheduler
 from app.agent.updates import (
@@ -124,7 +124,7 @@ class Session(DecisionService):
         self.permission_requests = PermissionRequestService(
             self._publish, GrantedPermissions(ports.allowed_forms), self.log
         )
-        self._executor = Executor(
+        self._executor = ToolCallExecutor(
             ports,
             self.log,
             session_id,

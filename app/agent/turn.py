@@ -14,7 +14,6 @@ from msgspec import Struct, field
 
 from app.agent import interventions
 from app.agent.context import ContextCompactor
-from app.agent.executor import Executor
 from app.agent.gate import TurnStagingGate
 from app.agent.ladder import (
     CompactContext,
@@ -29,6 +28,7 @@ from app.agent.ladder import (
 from app.agent.limits import SessionCostAndTimeMeter, TurnBudget
 from app.agent.ports import ModelPort, TurnSettings
 from app.agent.request_payload import RequestFactory, RequestPayloadCache
+from app.agent.tool_call_executor import ToolCallExecutor
 from app.agent.trace import make_ladder_move_event
 from app.agent.turn_state import TurnState, make_next_action_inputs
 from app.agent.updates import (
@@ -115,7 +115,7 @@ class Turn:
         self,
         conversation: ConversationState,
         model: ModelPort,
-        executor: Executor,
+        executor: ToolCallExecutor,
         requests: RequestFactory,
         settings: Callable[[], TurnSettings],
         interrupter: Interrupter,

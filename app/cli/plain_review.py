@@ -14,7 +14,7 @@ from app.cli.approve_deny_undo import find_command_caller
 from app.cli.command_output import CommandError, ExitCode, print_error
 from app.cli.hunk_keys import NonDecidingKeyHandler
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
-from app.cli.proposal_choice import rebase_proposals_and_record_unseen, record_proposal_as_seen
+from app.cli.proposal_choice import rebase_and_mark_changed_as_unshown, record_proposal_as_seen
 from app.conversation.events import ProposalLocation, SideExchange
 from app.copies import replace
 from app.images.image import Image
@@ -166,7 +166,7 @@ class PlainReview:
     async def _refresh_proposals(self) -> None:
         """Read the pending proposals, re-based onto the disk, and the lines that other windows have shown."""
         await self._store_seen_lines()
-        await asyncio.to_thread(rebase_proposals_and_record_unseen, self._runtime)
+        await asyncio.to_thread(rebase_and_mark_changed_as_unshown, self._runtime)
         self.state.update_proposals(await asyncio.to_thread(self._runtime.service.pending))
         self.state.seen_tracker.restore(await asyncio.to_thread(self._runtime.seen_lines_store.seen_lines))
 

@@ -35,7 +35,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def rebase_proposals_and_record_unseen(runtime: OpenWorkspace) -> None:
+def rebase_and_mark_changed_as_unshown(runtime: OpenWorkspace) -> None:
     """Re-base pending proposals onto the disk, and record the changed ones as unseen."""
     seen = {pending.id: pending.revision for pending in runtime.service.pending()}
     for changed in runtime.service.rebase_pending():

@@ -55,11 +55,11 @@ def _find_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "l
     was_command_killed = any(runtime.dirs.runs.glob("guard-*/running"))
     if not (arguments.all or was_command_killed) and has_no_unfinished_work(runtime.database, runtime.name):
         return []
-    from app.cli.proposal_choice import rebase_proposals_and_record_unseen
+    from app.cli.proposal_choice import rebase_and_mark_changed_as_unshown
     from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 
     recover_interrupted_work_and_notify(runtime, print_error)
-    rebase_proposals_and_record_unseen(runtime)
+    rebase_and_mark_changed_as_unshown(runtime)
     found = runtime.service.all() if arguments.all else runtime.service.pending()
     wanted = arguments.origin
     return found if wanted is None else [proposal for proposal in found if proposal.origin.matches(wanted)]

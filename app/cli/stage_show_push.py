@@ -15,7 +15,7 @@ from app.cli.command_output import (
     read_stdin_bytes,
 )
 from app.cli.json_documents import ProposalJson, ProposalPushDocument, ProposalWithHunksJson
-from app.cli.proposal_choice import rebase_proposals_and_record_unseen, record_proposal_as_seen
+from app.cli.proposal_choice import rebase_and_mark_changed_as_unshown, record_proposal_as_seen
 from app.cli.proposal_list import format_proposal_line
 from app.proposals.text.file_warnings import describe_proposal_cautions
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
@@ -136,7 +136,7 @@ def _print_staged_proposal(proposal: Proposal, *, as_json: bool) -> None:
 
 def print_proposal_and_record_as_seen(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print a proposal as a unified diff, or its hunks with `--hunks`, and record that it was shown."""
-    rebase_proposals_and_record_unseen(runtime)
+    rebase_and_mark_changed_as_unshown(runtime)
     proposal = runtime.service.get(arguments.id)
     record_proposal_as_seen(runtime, proposal.id)
     if arguments.json or arguments.hunks:

@@ -53,7 +53,7 @@ class ReviewArea(Column):
         self._run_work = run_work
         self._handlers: dict[type[Message], _BackgroundHandler] = {
             review_messages.VersionDiffsRequested: _BackgroundHandler(actions.load_version_diffs, "versions"),
-            review_messages.CommentedLineChangesRequested: _BackgroundHandler(actions.load_follow_ups, "answers"),
+            review_messages.CommentFollowUpsWanted: _BackgroundHandler(actions.load_follow_ups, "answers"),
             review_messages.SideThreadsWanted: _BackgroundHandler(side_questions.load_threads, "threads"),
             review_messages.EditProposedFile: _BackgroundHandler(actions.edit_file, "edit"),
             review_messages.Undo: _BackgroundHandler(actions.handle_decision, exclusive=False),
@@ -103,7 +103,7 @@ class ReviewArea(Column):
         self._run_work(save, group="reading")
 
     @on(review_messages.VersionDiffsRequested)
-    @on(review_messages.CommentedLineChangesRequested)
+    @on(review_messages.CommentFollowUpsWanted)
     @on(review_messages.SideThreadsWanted)
     @on(review_messages.EditProposedFile)
     @on(review_messages.Undo)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.agent.executor import Executor, ToolCallBatchEventWriter
 from app.agent.gate import GateClosingPolicy, TurnStagingGate
 from app.agent.limits import SessionCostAndTimeMeter, SessionLimits, TurnBudget
+from app.agent.tool_call_executor import ToolCallBatchEventWriter, ToolCallExecutor
 from app.agent.updates import CommandOutputStreamed, PermissionRequested
 from app.concurrency import Interrupter
 from app.conversation.events import (
@@ -51,8 +51,8 @@ def executor(
     confirm: Callable[[str, PermissionRequest], Awaitable[PermissionAnswer]] = allow,
     publish: Callable[[object], None] = lambda update: None,
     checked: Callable[[Draft, Callable[[], None]], Coroutine[Any, Any, str]] | None = None,
-) -> Executor:
-    return Executor(
+) -> ToolCallExecutor:
+    return ToolCallExecutor(
         replace(
             on.session.ports,
             tools=ToolSet([*make_standard_tools(lambda: on.runtime.sandbox), *more]),

@@ -16,7 +16,7 @@ from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentKind, SourceLinePosition
 from widgets.review.review_messages import (
-    CommentedLineChangesRequested,
+    CommentFollowUpsWanted,
     DiffsRequested,
     ReviewPaneInterface,
     VersionDiffsRequested,
@@ -201,7 +201,7 @@ class DiffPreviewController:
         """Request how the shown proposal responds to the comments on the previous version."""
         proposal = self._state.proposal
         if proposal is not None and (comments := self._state.feedback_drafts.sent.get(proposal.supersedes)):
-            self._host.post_message(CommentedLineChangesRequested(proposal.id, comments))
+            self._host.post_message(CommentFollowUpsWanted(proposal.id, comments))
 
     @property
     def _description_state(self) -> Literal["", "folded", "unfolded"]:

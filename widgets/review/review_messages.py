@@ -132,7 +132,7 @@ class VersionDiffsRequested(_ProposalMessage):
 
 
 @dataclass
-class CommentedLineChangesRequested(_ProposalMessage):
+class CommentFollowUpsWanted(_ProposalMessage):
     """Request how a proposal changed the commented lines of its previous version; answer with `set_follow_ups`."""
 
     comments: tuple[LineComment, ...]

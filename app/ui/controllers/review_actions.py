@@ -333,7 +333,7 @@ class ReviewActions:
         diffs = await asyncio.to_thread(diff_with_superseded_proposal, self._runtime.proposals, event.proposal_id)
         self._review.set_version_diffs(event.proposal_id, diffs)
 
-    async def load_follow_ups(self, event: review_messages.CommentedLineChangesRequested) -> None:
+    async def load_follow_ups(self, event: review_messages.CommentFollowUpsWanted) -> None:
         """Load how the proposal changes the lines that the user commented on."""
         from app.proposals.decide.comment_follow_up import compare_commented_lines
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.agent.executor import WorkStopwatch
 from app.agent.interventions import nudge_instruction
 from app.agent.ladder import LastEntryKind
+from app.agent.tool_call_executor import WorkStopwatch
 from app.agent.turn_state import TurnState, classify_response
 from app.conversation.events import (
     AssistantMessage,

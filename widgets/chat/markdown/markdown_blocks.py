@@ -191,7 +191,7 @@ _TASK_BOXES = {
 }
 
 
-class MarkdownRenderState(Struct):
+class MarkdownChunkContext(Struct):
     """State that rendering a chunk needs from the chunks before it."""
 
     previous: MarkdownChunk | None = None
@@ -217,7 +217,7 @@ def needs_blank_row(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> boo
 
 
 def render_chunk(
-    chunk: MarkdownChunk, width: int, state: MarkdownRenderState, rows_above: list[StyledLine]
+    chunk: MarkdownChunk, width: int, state: MarkdownChunkContext, rows_above: list[StyledLine]
 ) -> list[StyledLine]:
     """Return the lines of a chunk; one that continues a paragraph takes the last line from `rows_above`."""
     if chunk.kind == "rest":
@@ -233,7 +233,7 @@ def render_chunk(
     return lines
 
 
-def _chunk_lines(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -> list[StyledLine]:
+def _chunk_lines(chunk: MarkdownChunk, width: int, state: MarkdownChunkContext) -> list[StyledLine]:
     match chunk.kind:
         case "fence":
             if not chunk.text and not chunk.begins:
@@ -254,7 +254,7 @@ def _chunk_lines(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -
 
 
 def _continue_paragraph(
-    chunk: MarkdownChunk, width: int, above: list[StyledLine], state: MarkdownRenderState
+    chunk: MarkdownChunk, width: int, above: list[StyledLine], state: MarkdownChunkContext
 ) -> list[StyledLine]:
     tokens = markdown_parser().parseInline(chunk.text.lstrip(), dict(state.environment))
     rows = inline_spans(tokens[0].children or [], TEXT_STYLE) if tokens else [[]]
@@ -270,7 +270,7 @@ def _continue_paragraph(
     return lines
 
 
-def _table_lines(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -> list[StyledLine]:
+def _table_lines(chunk: MarkdownChunk, width: int, state: MarkdownChunkContext) -> list[StyledLine]:
     source = chunk.header + chunk.text
     rows, aligns = _table_rows(markdown_parser().parse(source, dict(state.environment)))
     if not rows:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.copies import replace
 from widgets.chat.markdown.highlighted_code import LazyHighlightedCode
-from widgets.chat.markdown.markdown_blocks import MarkdownRenderState, link_references, markdown_parser, render_chunk
+from widgets.chat.markdown.markdown_blocks import MarkdownChunkContext, link_references, markdown_parser, render_chunk
 from widgets.chat.markdown.markdown_splitter import MAX_PARAGRAPH_CHARACTERS, MarkdownChunk, MarkdownSplitter
 from widgets.chat.markdown.styled_lines import StyledLine, make_safe_text
 
@@ -117,7 +117,7 @@ class MarkdownDocument:
         self._closing_lines: Sequence[StyledLine] = ()
         self._splitter = MarkdownSplitter()
         self._chunks: list[MarkdownChunk] = []
-        self._state = MarkdownRenderState()
+        self._state = MarkdownChunkContext()
         self._lines: list[StyledLine] = []
         self.settled_row_count = 0
         """Number of rows that never change again at this width."""
@@ -160,7 +160,7 @@ class MarkdownDocument:
         """Start the layout again: references are usually defined at the end, after the links that use them."""
         self._new_texts, self._waiting_lines, self._line_position, self._partial_line = [self.source], [], 0, ""
         self._splitter = MarkdownSplitter()
-        self._state = MarkdownRenderState(environment=environment)
+        self._state = MarkdownChunkContext(environment=environment)
         self._lines = []
         self.settled_row_count = 0
         self._continued_row = None

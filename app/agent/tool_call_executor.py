@@ -191,7 +191,7 @@ class _StartRecorder:
         return ask_and_record
 
 
-class Executor:
+class ToolCallExecutor:
     """Runs the tool calls of one session.
 
     Args:
