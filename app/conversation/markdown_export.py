@@ -24,7 +24,7 @@ from app.conversation.events import (
 )
 from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
 from app.images.image import Image, join_quoted_names
-from app.text.safe_text import escape_unsafe, make_code_fence
+from app.text.safe_text import escape_unsafe, make_code_fence, make_code_span
 
 _STATE_NOTES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
@@ -47,7 +47,7 @@ def _format_event(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[st
     when = datetime.fromtimestamp(event.time).strftime("%Y-%m-%d %H:%M:%S")
     match event:
         case UserMessage():
-            command_line = f"`{event.command.typed}`\n\n" if event.command else ""
+            command_line = f"{make_code_span(event.command.typed)}\n\n" if event.command else ""
             return f"## You, {when}\n\n{command_line}{event.text}{_format_images(event.images)}"
         case UserAnswer():
             return f"## You answered, {when}\n\n{event.text}{_format_images(event.images)}"
@@ -111,7 +111,7 @@ def _format_decision(event: ProposalDecided | CallDeniedWithFeedback, when: str)
 
 
 def _format_proposal(event: ProposalStaged, diff: str, when: str) -> str:
-    files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
+    files = ", ".join(f"{make_code_span(file.path)} (+{file.added} -{file.removed})" for file in event.files)
     author = f"From {event.origin.description}: " if event.origin else ""
     head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{author}{files}"
     return f"{head}\n\n{make_code_block(diff, 'diff')}" if diff else head
@@ -132,5 +132,5 @@ def _describe_target(call: ToolCall | None) -> str:
     for key in ("path", "command", "pattern", "question"):
         value = (call.arguments or {}).get(key) if call else None
         if isinstance(value, str):
-            return f"`{value}`"
+            return make_code_span(value)
     return ""

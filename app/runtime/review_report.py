@@ -34,7 +34,7 @@ from app.review.unfinished_review import QUOTED_LINES
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import DecisionOrUserEdit, DecisionRecordReader
 from app.text.quantities import format_count, format_time
-from app.text.safe_text import escape_unsafe, make_code_fence
+from app.text.safe_text import escape_unsafe, make_code_fence, make_code_span
 from app.tools.base.contract import escape_surrogates
 
 
@@ -177,10 +177,9 @@ def render_review_report_as_markdown(report: ProposalReviewReport) -> str:
         if words.feedback.strip():
             parts.append(quote_text(words.feedback.strip()))
         for comment in words.comments:
-            quoted_text = quote_text(comment.text.strip())
-            parts.append(
-                f"`{comment.path}:{comment.line}`\n\n{make_code_block(comment.quote, 'diff')}\n\n{quoted_text}"
-            )
+            parts.append(make_code_span(f"{comment.path}:{comment.line}"))
+            parts.append(make_code_block(comment.quote, "diff"))
+            parts.append(quote_text(comment.text.strip()))
     for part in report.denied_parts:
         patch_lines = [
             line
@@ -440,7 +439,7 @@ def _add_comment(review: ReviewForForge, comment: LineComment, file: "_ForgeFile
     if file is not None and lines:
         review.comments.append(file.remark(lines, comment.text.strip()))
     else:
-        place = f"`{file.path if file is not None else comment.path}:{comment.line}`"
+        place = make_code_span(f"{file.path if file is not None else comment.path}:{comment.line}")
         review.general_notes.append(f"{place}\n\n{make_code_block(comment.quote, 'diff')}\n\n{comment.text.strip()}")
 
 
@@ -549,5 +548,5 @@ def _add_suggestions(
         else:
             patch_lines = [f"-{line}" for line in file.new[edit.old_start : last]] + [f"+{line}" for line in lines]
             review.general_notes.append(
-                f"`{file.path}:{first}`\n\n{make_code_block(chr(10).join(patch_lines), 'diff')}"
+                f"{make_code_span(f'{file.path}:{first}')}\n\n{make_code_block(chr(10).join(patch_lines), 'diff')}"
             )

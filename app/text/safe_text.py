@@ -159,3 +159,10 @@ def _glyph_for(character: str) -> str:
 def make_code_fence(text: str) -> str:
     """Return the fence of a Markdown code block that its text cannot close: longer than any fence in the text."""
     return "`" * (max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1)
+
+
+def make_code_span(text: str) -> str:
+    """Return a Markdown code span on one line that its text cannot close."""
+    ticks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    padding = " " if len(ticks) > 1 else ""
+    return f"{ticks}{padding}{escape_unsafe(text, keep='')}{padding}{ticks}"

@@ -49,7 +49,13 @@ def test_the_record_shows_who_said_what_to_whom() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "target"),
-    [({"command": "make"}, " `make`"), ({"path": 3, "pattern": "a"}, " `a`"), ({"path": ["a"]}, ""), (None, "")],
+    [
+        ({"command": "make"}, " `make`"),
+        ({"command": "echo `pwd`\n\n# Not a heading"}, " `` echo `pwd`␊␊# Not a heading ``"),
+        ({"path": 3, "pattern": "a"}, " `a`"),
+        ({"path": ["a"]}, ""),
+        (None, ""),
+    ],
 )
 def test_a_call_is_named_with_what_it_is_about(arguments: dict[str, Any] | None, target: str) -> None:
     call = ToolCall(uid="c1.0", name="a_tool", arguments=arguments)
