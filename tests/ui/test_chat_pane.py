@@ -354,7 +354,7 @@ async def test_status_line_names_each_phase_and_the_interrupt_key() -> None:
     app = ChatApp()
     app.pane.status_line = TurnStatusLine(clock, lambda: datetime(2026, 1, 2, 12, 0))
     async with app.run_test(size=SIZE) as pilot:
-        for phase, detail, until, words in (
+        for phase, detail, retry_at, words in (
             (SessionPhase.REQUESTING, "", 0.0, "Waiting for the model"),
             (SessionPhase.STREAMING, "", 0.0, "Writing · 25 tokens/s"),
             (SessionPhase.RUNNING, "read_file", 0.0, "Running tools"),
@@ -366,7 +366,7 @@ async def test_status_line_names_each_phase_and_the_interrupt_key() -> None:
             (SessionPhase.COMPACTING, "", 0.0, "Making room"),
         ):
             clock.now = 1000.0
-            app.pane.apply_update(PhaseChanged(phase, detail, until))
+            app.pane.apply_update(PhaseChanged(phase, detail, retry_at))
             app.pane.status_line.add_characters(400)
             clock.now += 4.0
             await pilot.pause()
@@ -378,6 +378,14 @@ async def test_status_line_names_each_phase_and_the_interrupt_key() -> None:
             app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
             assert app.pane.status_line.render().plain.strip() == ""
             assert not app.pane.status_line.is_ticking
+        # In a narrow pane, the reason for a retry has a line of its own.
+        await pilot.resize_terminal(48, 20)
+        app.pane.apply_update(PhaseChanged(SessionPhase.RETRYING, "the server is overloaded (529)", clock.now + 4))
+        await until(lambda: app.pane.status_line.size.height == 2, "two lines")
+        first, second = app.pane.status_line.render().plain.split("\n")
+        assert "in 4 s · the server is overl" in first and second.endswith("/continue tries now   Esc interrupts")
+        app.pane.apply_update(PhaseChanged(SessionPhase.REQUESTING))
+        await until(lambda: app.pane.status_line.size.height == 1, "one line")
         # Waits for the user do not count as time.
         app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "run_command"))
         clock.now += 2.0

@@ -43,12 +43,14 @@ _ACTIVE_PHASES = (
 class TurnStatusLine(Widget):
     """One line with the status of the turn: its phase, figures and the key to interrupt; empty when idle.
 
+    Why a request is repeated gets a line of its own where both do not fit into one.
+
     Args:
         clock: The clock of `PhaseChanged.until`.
         local_time: The wall clock.
     """
 
-    DEFAULT_CSS = "TurnStatusLine { height: 1; padding: 0 1 0 0; color: $text-muted; background: $background; }"
+    DEFAULT_CSS = "TurnStatusLine { height: auto; padding: 0 1 0 0; color: $text-muted; background: $background; }"
 
     class NewestWanted(Message):
         """The user wants to see the end of the transcript."""
@@ -87,11 +89,12 @@ class TurnStatusLine(Widget):
             self._turn_end_text = self._outcome = self._reversal_hint = ""
         # There may be hundreds of calls per second: let the next tick show the latest one.
         will_tick = phase is self._phase and self.is_ticking
+        changes_height = SessionPhase.RETRYING in (phase, self._phase)
         self._phase, self._detail, self._retry_at, self._phase_started_at = phase, detail, until, now
         self._characters = 0
         self._set_timer_running(phase in _ACTIVE_PHASES)
         if not will_tick:
-            self.refresh()
+            self.refresh(layout=changes_height)
 
     def add_characters(self, characters: int) -> None:
         """Count streamed characters."""
@@ -130,12 +133,20 @@ class TurnStatusLine(Widget):
             self._timer.stop()
             self._timer = None
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        texts = self._activity_text(), self._action_hints()
+        is_too_narrow = sum(cell_width(text.plain) for text in texts) >= width
+        return 2 if self._phase is SessionPhase.RETRYING and is_too_narrow else 1
+
     def render(self) -> Content:
         """Return the activity at the left, and the available actions at the right."""
         left = self._activity_text()
         right = self._action_hints()
-        width = self.content_size.width
+        width, height = self.content_size
         gap = width - cell_width(left.plain) - cell_width(right.plain)
+        if height > 1:
+            gap = max(0, width - cell_width(right.plain))
+            return left.truncate(width, ellipsis=True) + Content("\n" + " " * gap) + right
         if gap < 1:
             return left.truncate(max(0, width - cell_width(right.plain) - 1), ellipsis=True) + Content(" ") + right
         return left + Content(" " * gap) + right
@@ -209,7 +220,8 @@ class TurnStatusLine(Widget):
         offset = event.get_content_offset(self)
         if offset is None or event.button != MAIN_BUTTON:
             return
-        if self._phase in _ACTIVE_PHASES and offset.x >= self.content_size.width - _INTERRUPT_HINT.cell_length:
+        end = self.content_size - (_INTERRUPT_HINT.cell_length, 1)
+        if self._phase in _ACTIVE_PHASES and offset.x >= end.width and offset.y >= end.height:
             self.app.simulate_key("escape")
         elif self._unseen_count is not None:
             self.post_message(self.NewestWanted())
