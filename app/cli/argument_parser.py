@@ -531,7 +531,7 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", type=_text, help="the model's name at the endpoint")
-    parser.add_argument("--base-url", metavar="URL", type=_text, help="an OpenAI-compatible endpoint, up to /v1")
+    parser.add_argument("--base-url", metavar="URL", type=_text, help="the address of the endpoint, up to /v1")
     parser.add_argument(
         "--reasoning-effort",
         "--effort",

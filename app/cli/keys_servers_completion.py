@@ -149,5 +149,5 @@ def print_mcp_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
     for line in lines:
         print_line(f"{line.name:<20} {'on' if line.on else 'off':<4} {line.origin}  ({line.source})")
     if not lines:
-        print_line("No file names an MCP server.")
+        print_line("No MCP server is configured.")
     return ExitCode.DONE

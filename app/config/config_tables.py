@@ -190,7 +190,7 @@ def _check_request_fields(fields: dict[str, Any]) -> dict[str, Any]:
     try:
         json.dumps(fields, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ValueError("a request holds no dates, and no numbers that are none") from error
+        raise ValueError("a request cannot have dates, inf or nan") from error
     return fields
 
 

@@ -243,7 +243,7 @@ def _parse_command_files(
             content = read()
             bytes_left -= len(content)
             if bytes_left < 0:
-                problems.append(f"{shown_path}: left out, since the files before it are many already")
+                problems.append(f"{shown_path}: left out: the files before it are too large together")
                 continue
             texts.append((shown_path, content.decode(errors="replace")))
             name = command_name_from_path(relative_path)

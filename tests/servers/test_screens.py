@@ -72,7 +72,7 @@ async def test_servers_screen_is_empty_without_configuration(wire: WireServer, t
     async with running(tmp_path, wire) as run:
         await run.command("mcp")
         await run.screen("McpServersScreen")
-        await run.see("No file names an MCP server")
+        await run.see("No MCP server is configured")
         await run.pilot.press("enter", "ctrl+r", "ctrl+s")
         await run.told("This server needs no sign-in.")
 

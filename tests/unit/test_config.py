@@ -117,8 +117,8 @@ def test_a_reserved_request_field_is_refused_by_name() -> None:
         *((f"{field} = 1", f"{field} is signoff's own") for field in sorted(OWN_FIELDS)),
         ("model = 'm'", "model is a setting of its own"),
         ("reasoning_effort = 'low'", "reasoning_effort is a setting of its own"),
-        ("since = 2026-01-01", "no dates"),
-        ("temperature = nan", "no numbers that are none"),
+        ("since = 2026-01-01", "cannot have dates"),
+        ("temperature = nan", "cannot have dates, inf or nan"),
     ):
         with pytest.raises(ConfigError, match=r"\.signoff\.toml: request: ") as caught:
             merged(f"[request]\n{table}\n".encode())

@@ -101,7 +101,9 @@ def ssh_forwarding_command(port: int, environment: Mapping[str, str]) -> str:
     return f"ssh -N -L {port}:127.0.0.1:{port}{port_option} {getpass.getuser()}@{host}"
 
 
-_NO_SERVERS = "No file names an MCP server: a [mcp.NAME] table in config.toml does, or the files of other agents."
+_NO_SERVERS = (
+    "No MCP server is configured: add a [mcp.NAME] table to config.toml, or one in another agent's settings."
+)
 _STATE_MARKS = {
     McpServerState.OFF: ("○", "$foreground 65%"),
     McpServerState.STARTING: ("◐", "$text-accent"),

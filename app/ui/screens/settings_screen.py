@@ -142,7 +142,7 @@ SETTING_GROUPS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
         (
             SettingRow("model", "Model", "from the endpoint's list, or any name", "model"),
             SettingRow("reasoning_effort", "Reasoning effort", "off: the server chooses", "choice", get_args(Effort)),
-            SettingRow("base_url", "Base URL", "an OpenAI-compatible endpoint, up to /v1", "text"),
+            SettingRow("base_url", "Base URL", "the address of the endpoint, up to /v1", "text"),
             SettingRow("context_window", "Context window", "in tokens, if the endpoint does not say", "number"),
         ),
     ),
