@@ -178,6 +178,10 @@ _SCRIPT_RUNNERS = _split_pairs(
     "npm run, npm run-script, pnpm run, yarn run, deno run, deno task, go run, python -m, pypy -m, docker compose"
 )
 """Word pairs that are followed by the name of a script or module, or by a subcommand."""
+_PACKAGE_COMMANDS = _split_names(
+    "add audit build check ci format install lint list outdated remove start test typecheck up update upgrade why"
+)
+"""Words after `bun`, `pnpm` and `yarn`, which take others for the name of a program in `node_modules`."""
 _HAVE_SUBCOMMANDS = _split_names(
     "git hg sl jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda mamba micromamba pixi "
     "devbox docker podman kubectl helm terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet "
@@ -286,7 +290,8 @@ def _min_word_count(words: tuple[ShellWord, ...]) -> int | None:
         return None if min_count is None else 2 + min_count
     if pair in _SCRIPT_RUNNERS:
         return 3 if len(texts) > 2 and not texts[2].startswith("-") else None
-    if pair in _NEVER_OPEN_SUBCOMMANDS:
+    is_in_node_modules = program in ("bun", "pnpm", "yarn") and second not in _PACKAGE_COMMANDS and "." not in second
+    if pair in _NEVER_OPEN_SUBCOMMANDS or is_in_node_modules:
         return None
     if program in _INTERPRETERS or program in _HAVE_SUBCOMMANDS:
         return 2 if second and not second.startswith("-") else None
