@@ -480,7 +480,7 @@ def walk_watched_entries(
     root: Path,
     policy: StagingPathPolicy,
     skipped_folder_inodes: set[int],
-    ignored: set[str],
+    ignored: dict[str, StatFingerprint],
     *,
     unlock: bool = False,
     folder: str = "",
@@ -492,7 +492,7 @@ def walk_watched_entries(
         policy: Decides which paths are ignored.
         skipped_folder_inodes: Inodes of folders that are not entered, even if they were moved. Receives those of
             folders that can't be read.
-        ignored: Receives the ignored paths; for an ignored folder only the folder itself.
+        ignored: Receives the ignored paths that it has not; for an ignored folder only the folder itself.
         unlock: Make unreadable folders readable, after their stat was taken.
         folder: The folder to walk.
         inside: Whether git ignores that folder.
@@ -516,6 +516,10 @@ def walk_watched_entries(
         path = f"{folder}/{entry.name}" if folder else entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
         below_ignored = inside
+        try:
+            facts = stat_fingerprint(entry.stat(follow_symlinks=False))
+        except FileNotFoundError:
+            continue
         if not policy.find_git_folder(path):
             if policy.is_off_limits(path):
                 continue
@@ -526,13 +530,9 @@ def walk_watched_entries(
                     or has_path_at_or_below(policy.git_folders, path)
                     or is_bytecode(path, is_folder=is_folder)
                 ):
-                    ignored.add(path)
+                    ignored.setdefault(path, facts)
                     continue
                 below_ignored = True
-        try:
-            facts = stat_fingerprint(entry.stat(follow_symlinks=False))
-        except FileNotFoundError:
-            continue
         yield path, facts
         if is_folder and not is_folder_path_too_deep_or_long(path):
             yield from walk_watched_entries(

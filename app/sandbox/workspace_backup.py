@@ -111,8 +111,10 @@ class WorkspaceBackup(Struct):
     """Permission bits of the workspace's root folder."""
     _locked: set[int] = field(default_factory=set)
     """Inodes of folders that could not be read before the command: their contents are not changed."""
-    _ignored: set[str] = field(default_factory=set)
-    """Ignored paths, before the command and after it; for an ignored folder only the folder itself."""
+    _ignored: dict[str, StatFingerprint] = field(default_factory=dict)
+    """First stat of the ignored paths, before and after the command; for an ignored folder only the folder itself."""
+    _moved: Mapping[str, str] = field(default_factory=dict)
+    """Result of the latest `_find_moved_ignored`."""
     _since: int = 0
     """Start of the command in nanoseconds since the epoch."""
 
@@ -154,7 +156,7 @@ class WorkspaceBackup(Struct):
         now: dict[str, StatFingerprint] = {}
         size = count = 0
         links_objects = self.root.stat().st_dev == self.store.stat().st_dev
-        self._locked, self._ignored = set(), set()
+        self._locked, self._ignored = set(), {}
         for path, facts in walk_watched_entries(self.root, policy, self._locked, self._ignored):
             now[path] = facts
             if links_objects and _is_git_object(path):
@@ -193,6 +195,7 @@ class WorkspaceBackup(Struct):
     def find_changes(self, policy: StagingPathPolicy) -> CommandFileChanges:
         """Return the changes that the command has made. Raises OSError."""
         now = self._current_stats(policy)
+        self._moved = self._find_moved_ignored(now)
         touched: list[ChangedPathWithSize] = []
         left_out: set[str] = set()
         for path in sorted(self._found.keys() | now.keys()):
@@ -218,7 +221,7 @@ class WorkspaceBackup(Struct):
         """Return ignored files that any program changed meanwhile; call `find_changes` before. Raises OSError."""
         found: list[WrittenIgnoredPath] = []
         room = MAX_BACKUP_FILES
-        for path in sorted(self._ignored):
+        for path in sorted(self._ignored.keys() - self._moved.keys()):
             changed, looked = scan_ignored_path_for_changes(self.root, path, self._since, room)
             found += [changed] if changed else []
             room = max(0, room - looked)
@@ -240,7 +243,7 @@ class WorkspaceBackup(Struct):
         if not self.marker_file.exists():
             # The backup is incomplete and no command has run: copies of an earlier command may be out of date.
             return 0
-        now = self._current_stats(policy)
+        now = self._move_ignored_back(policy)
         changed = [
             path
             for path in self.kept.keys() | now.keys()
@@ -279,6 +282,26 @@ class WorkspaceBackup(Struct):
         self._save_index()
         self.marker_file.unlink(missing_ok=True)
         return count
+
+    def _move_ignored_back(self, policy: StagingPathPolicy) -> dict[str, StatFingerprint]:
+        """Move back what `_find_moved_ignored` finds; return the stat of every path then. Raises OSError."""
+        now = self._current_stats(policy)
+        moved = self._find_moved_ignored(now)
+        for old, new in moved.items():
+            with suppress(OSError):
+                place = path_below_without_links(self.root, old)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                (self.root / new).rename(place)
+        return self._current_stats(policy) if moved else now
+
+    def _find_moved_ignored(self, now: Mapping[str, StatFingerprint]) -> dict[str, str]:
+        """Return the ignored paths that the command has moved to paths that are restored, with those paths."""
+        new_paths = {_identity(facts): path for path, facts in now.items() if self.kept.get(path) != facts}
+        return {
+            path: new_paths[_identity(facts)]
+            for path, facts in self._ignored.items()
+            if _identity(facts) in new_paths and not os.path.lexists(path_below_without_links(self.root, path))
+        }
 
     def _current_stats(self, policy: StagingPathPolicy) -> dict[str, StatFingerprint]:
         """Return the stat of every path now, also in folders that the command made unreadable. Raises OSError."""
@@ -402,6 +425,7 @@ class WorkspaceBackup(Struct):
             self._names = {path: name for path, (_, name) in index["paths"].items() if name}
             self._pending = dict.fromkeys(index.get("laid", ()))
             self._locked = set(index.get("locked", ()))
+            self._ignored = {path: StatFingerprint(*facts) for path, facts in index.get("ignored", {}).items()}
             self._rules = dict(index.get("rules", {}))
             self._git_folders = tuple(index.get("git", (GIT_FOLDER,)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -415,6 +439,7 @@ class WorkspaceBackup(Struct):
             "mode": self._mode,
             "laid": sorted(self._pending),
             "locked": sorted(self._locked),
+            "ignored": {path: astuple(facts) for path, facts in self._ignored.items()},
             "rules": dict(self._rules),
             "git": self._git_folders,
             "paths": {path: (astuple(facts), self._names.get(path, "")) for path, facts in self.kept.items()},
@@ -463,6 +488,11 @@ def prune_workspace_backups(state: Path, before: float) -> int:
 def locate_workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
     """Return the backup of a workspace, with its store below `state`; nothing is copied yet."""
     return WorkspaceBackup(root, state / f"{_STORE}{hash_as_file_name(root)}")
+
+
+def _identity(facts: StatFingerprint) -> tuple[int, ...]:
+    """Return what stays the same when a file or folder is moved."""
+    return facts.inode, facts.mode, facts.size, facts.modified
 
 
 def _is_git_object(path: str) -> bool:

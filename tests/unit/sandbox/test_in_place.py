@@ -483,6 +483,30 @@ async def test_a_file_or_link_in_place_of_a_folder_with_ignored_files_is_staged(
     assert [each.summary for each in report.written] == ["file/build, 1 removed", "link/build, 1 removed"]
 
 
+@pytest.mark.parametrize("killed", [False, True])
+async def test_ignored_files_that_a_command_moves_elsewhere_are_moved_back(
+    root: Path, sandbox: Sandbox, killed: bool
+) -> None:
+    (root / ".gitignore").write_text("build/\n*.log\n")
+    (root / "gone/a.log").write_text("mine\n")
+    (root / "b.log").write_text("other\n")
+    before = facts(root)
+    command = "mv build out; mv gone/a.log a.txt; rm -r gone; mv b.log old; echo > b.log"
+    if killed:
+        with killed_command(root):
+            subprocess.run(command, shell=True, cwd=root, check=True)
+        assert sandbox.restore_after_crash()
+    else:
+        async with sandbox.open_run({}) as run:
+            await printed(run, command)
+            found = await run.find_changes()
+            assert [each.path for each in found.touched] == ["a.txt", "gone/in/file", "old", "out/old"]
+            report = await run.write_back(())
+        assert [each.summary for each in report.written] == ["b.log"]
+    after = facts(root)
+    assert after.pop("b.log")[2] == b"\n" and before.pop("b.log") and after == before
+
+
 async def test_ignore_rules_written_in_place_hide_nothing(root: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
     (root / "empty").mkdir()
