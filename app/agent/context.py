@@ -33,6 +33,7 @@ from app.conversation.payload.projection import CachedPayloadBuilder, PayloadInp
 from app.copies import replace
 from app.images.image import join_quoted_names
 from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.response.text_filters import has_call_markup
 from app.llm.values.requests_and_updates import Payload, ResponseCompleted, TokenUsage
 
 _OUTAGES = frozenset(
@@ -195,7 +196,8 @@ class ContextCompactor:
     ) -> tuple[str, TokenUsage | None]:
         """Return the model's summary of the older events, and the usage of the request.
 
-        The summary is empty if it is cut off, calls tools, or is longer than those events. Raises RequestError.
+        The summary is empty if it is cut off, calls tools (also as text), or is longer than those events. Raises
+        RequestError.
         """
         events = tuple(self._log.events)
         text, usage = "", None
@@ -206,5 +208,6 @@ class ContextCompactor:
             if isinstance(update, ResponseCompleted):
                 usage = update.usage
                 is_short = estimate_text_tokens(update.text) * budget.factor < step.saved
-                text = update.text.strip() if is_short and not (update.truncated or update.calls) else ""
+                has_calls = bool(update.calls) or has_call_markup(update.text)
+                text = update.text.strip() if is_short and not (update.truncated or has_calls) else ""
         return text, usage

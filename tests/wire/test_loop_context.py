@@ -6,6 +6,7 @@ import pytest
 
 from app.agent.updates import SessionFailed
 from app.conversation.events import CallOutcome, ContentPruned, HistoryCompacted, ToolResult, UserNotice
+from app.copies import replace
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.replies import STALL, Reply, Turn, chunk, error, stream
@@ -115,11 +116,14 @@ async def test_an_unusable_summary_is_counted_and_requested_again(server: WireSe
     assert [event.method for event in on.events if isinstance(event, HistoryCompacted)] == ["summary"]
 
 
-async def test_the_compact_command_leaves_out_nothing_if_the_summary_is_cut_off(
-    server: WireServer, on: Bench
+@pytest.mark.parametrize(
+    "bad", [Turn("Half a sum", finish="length"), Turn('<tool_call>{"name": "Half a sum"}</tool_call>')]
+)
+async def test_the_compact_command_leaves_out_nothing_if_the_summary_is_unusable(
+    server: WireServer, on: Bench, bad: Turn
 ) -> None:
     await talk(on, server)
-    server.script([Turn("Half a sum", finish="length", prompt_tokens=9_000, completion_tokens=70), Turn("Here.")])
+    server.script([replace(bad, prompt_tokens=9_000, completion_tokens=70), Turn("Here.")])
     before, estimate = on.session.token_totals.total, on.session.context.used_tokens
     await on.settled(on.session.compact())
     after = on.session.token_totals.total
