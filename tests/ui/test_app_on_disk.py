@@ -39,8 +39,13 @@ async def test_n_reverts_changes_on_disk_and_u_restores_them(tmp_path: Path, ser
         await run.review("u")
         await run.until(lambda: run.file == changed, "the undo")
         await run.see("On disk and waiting again")
+        (root / "new.py").write_text("new = 1\nmore = 2\n")
+        await run.until(lambda: run.proposals[0].added == 3, "the line that was added since")
         await run.review("U")
-        await run.see("P1 reverted on disk: greet.py, new.py. u puts it back.")
+        await run.see("That removes new.py, which git does not have", "Revert?")
+        assert (root / "new.py").exists(), "it asks as n does"
+        await run.ready_to_decide("y")
+        await run.see("P1 reverted on disk: greet.py, new.py.", "u puts it back.")
         await run.review("u")
         await run.until(lambda: run.file == changed, "the undo")
         # A denial with words asks as well.

@@ -707,9 +707,11 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             return
         if self.state.permission_request is not None:
             self._deny_request(self.state.current)
-            return
-        proposal = self.state.proposal
-        if proposal is not None and not self.verdict_handler.refuse_if_busy(proposal):
+        elif (proposal := self.state.proposal) is not None:
+            self._deny(proposal)
+
+    def _deny(self, proposal: Proposal) -> None:
+        if not self.verdict_handler.refuse_if_busy(proposal):
             verdict = partial(judge_denial, self.state, proposal)
             self.verdict_handler.handle_verdict(verdict(), verdict)
 
@@ -801,6 +803,10 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             and self.verdict_handler.question is None
             and (proposal := self.state.redo_target) is not None
         ):
+            if proposal.state.is_pending:
+                # It was denied and reopened. Its files may have changed since: deny it as it is now.
+                self._deny(proposal)
+                return
             self.show_notice("")
             self.post_message(review_messages.Redo(proposal.id))
 

@@ -77,7 +77,7 @@ class Undo(_ProposalMessage):
 
 
 class Redo(_ProposalMessage):
-    """Apply an undone proposal again, or deny a reopened one again."""
+    """Apply an undone proposal again."""
 
 
 @dataclass

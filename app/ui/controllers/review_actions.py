@@ -308,10 +308,10 @@ class ReviewActions:
         self._show_outcome(result, describe_completed_undo(result), reversal="redo")
 
     async def redo(self, event: review_messages.Redo) -> None:
-        """Repeat a decision that was undone."""
+        """Write an undone proposal again."""
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.redo(event.proposal_id)
-        self._show_outcome(result, describe_denial(result, None) if result.denial else describe_approval(result))
+        self._show_outcome(result, describe_approval(result))
 
     async def load_diffs(self, event: review_messages.DiffsRequested) -> None:
         """Compute a proposal's diffs on a thread, and show them."""
