@@ -252,13 +252,23 @@ async def test_two_versions_of_a_proposal_can_be_compared() -> None:
         await app.press_later("right_square_bracket", "space", "t", "x", "c", "y")
         assert not app.review.state.hunk_exclusions.left_out.get("P2") and not app.review.is_writing
         assert app.posted == [], "that isn't the diff that would be written"
-        assert "compares two versions" in app.text()
+        for key in "yc":
+            app.review.show_notice("")
+            await app.press_later(key)
+            assert "compares two versions" in app.text(), key
         await click_on(pilot, " V  back to P2")
         assert "P2 Change a.py" in app.text() and "zwei" not in app.text()
         await pilot.press("c")
         assert app.review.is_writing
         await pilot.press("escape")
-        await pilot.press("V", "V")
+        app.review.state.feedback_drafts.set_feedback("P2", "hm")
+        await app.press_later("y")
+        assert "your unsent words go with it" in app.text().lower()
+        await pilot.press("V")
+        await app.press_later("y")
+        assert app.posted == [], "the question lapses with the diff that it is about"
+        app.review.state.feedback_drafts.set_feedback("P2", "")
+        await pilot.press("V")
         await app.press_later("y")
         assert app.posted == [review_messages.Approve("P2", 1, None)]
 

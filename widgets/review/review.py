@@ -210,7 +210,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def set_version_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the changes from the previous version to this one, and show them if this proposal is still shown."""
         if self.preview.show_requested_versions(proposal_id, diffs):
-            self.redraw()
+            self._show_comparison()
 
     def set_checks(self, checks: ProposalChecks) -> None:
         """Take the current check results of a proposal."""
@@ -1120,4 +1120,9 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         elif not proposal.supersedes:
             self.show_notice(f"{proposal.id} is the first version.")
         elif self.preview.compare_versions(proposal):
-            self.redraw()
+            self._show_comparison()
+
+    def _show_comparison(self) -> None:
+        # A question is about the diff that is not on the screen now.
+        self.verdict_handler.question = None
+        self.redraw()
