@@ -137,8 +137,9 @@ async def test_keys_that_have_nothing_to_act_on_say_why() -> None:
             await pilot.press(key)
             assert why in app.text() and app.posted == [], key
         await app.change(app.proposals["P1"].model_copy(update={"state": ProposalState.APPLIED}))
-        await pilot.press("y")
-        assert "P1 is applied: y does nothing for it." in app.text() and app.posted == []
+        for key in "yc":
+            await pilot.press(key)
+            assert f"P1 is applied: {key} does nothing for it." in app.text() and app.posted == []
 
 
 async def test_undo_without_a_recent_decision_says_how_to_undo_an_earlier_one() -> None:

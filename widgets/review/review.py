@@ -180,7 +180,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         known_keys = set(self.state.listed_keys)
         attended = self.is_mounted and (self.has_review_focus or self.is_writing)
         commented = self.state.get(self.diff_pane.commented_proposal) if attended else None
-        self.state.update_proposals(proposals, attended=attended)
+        is_edited = self.is_mounted and self.text_controller.is_writing_about(previous)
+        self.state.update_proposals(proposals, attended=attended, is_edited=is_edited)
         present = self.state.get(commented.id) if commented is not None else None
         if commented is not None and present is not None and commented.revision != present.revision:
             self.diff_pane.move_comment(commented, present)
@@ -565,9 +566,9 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         )
 
     def _is_action_available(self, action: str) -> bool:
-        return action not in REVIEW_ACTION_NAMES or is_action_available(
-            action, self.state, self.verdict_handler.question
-        )
+        if action in REVIEW_ACTION_NAMES:
+            return is_action_available(action, self.state, self.verdict_handler.question)
+        return action != "comment" or bool(self.view.check_action(action, ()))
 
     def _accepts_key(self, grace_period: GracePeriod | None = None, *, writes: bool = False) -> bool:
         """Return whether a decision key counts now; if not, show why and restart the grace period.
@@ -850,14 +851,18 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def _explain_missing_subject(self, names: set[str | None]) -> None:
         actions = (
-            item for item in actions_in_scopes("review") if not names.isdisjoint(effective_keys(item, self.keymap))
+            item.handler
+            for item in actions_in_scopes("review", "diff")
+            if not names.isdisjoint(effective_keys(item, self.keymap))
         )
-        action = next((item.handler for item in actions if item.handler in REVIEW_ACTION_NAMES), "")
+        action = next((action for action in actions if action in REVIEW_ACTION_NAMES or action == "comment"), "")
         if action == "undo" and self.state.recent:
             next_key = self.key_of_action("next_proposal")
             self.show_notice(f"To undo what was decided earlier or elsewhere, show it first: {next_key} leads there.")
         elif action in NO_SUBJECT_NOTICES:
             self.show_notice(NO_SUBJECT_NOTICES[action])
+        elif action and self.preview.comparing:
+            self.show_notice(COMPARES_VERSIONS_MESSAGE)
         elif action and (proposal := self.state.proposal) is not None:
             state = describe_proposal_state_in_review(proposal)
             self.show_notice(f"{proposal.id} is {state}: {self.key_of_action(action)} does nothing for it.")
