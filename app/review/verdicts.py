@@ -78,6 +78,8 @@ ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "
 
 COMPARES_VERSIONS_MESSAGE = "This compares two versions; go back to the diff to decide."
 
+_MAX_NAMED = 4
+"""Maximum number of doubtful proposals in the question before all are approved; more would fill the screen."""
 _MAX_QUOTED_CHARACTERS = 48
 """Maximum characters of the user's unsent words that a question quotes."""
 
@@ -215,26 +217,33 @@ def judge_approve_all(state: ReviewQueueState) -> Verdict:
     ready = [item for item in state.waiting if can_be_approved(item) and not select(item).is_empty]
     if not ready:
         return ActionRefused("Nothing waits that can be approved.")
-    safe = [item for item in ready if not _describe_doubts(state, item)]
-    doubtful = [item for item in ready if _describe_doubts(state, item)]
-    added, removed = sum(select(item).added for item in safe), sum(select(item).removed for item in safe)
-    unseen = [describe_unseen_parts(item.id, missing) for item in safe if (missing := state.unseen_parts(item))]
+    doubts: dict[str, list[str]] = {}
+    for item in ready:  # after those that it builds on
+        below = dict.fromkeys(name for change in item.files for name in change.stacked_on)
+        left_out = [name for name in below if state.queue_number(name) and doubts.get(name, True)]
+        doubts[item.id] = [*_describe_doubts(state, item), *(f"builds on {name}" for name in left_out)]
+    safe = [item for item in ready if not doubts[item.id]]
+    doubtful = [item for item in ready if doubts[item.id]]
+    named, others = doubtful[:_MAX_NAMED], doubtful[_MAX_NAMED:]
     parts = []
     if safe:
+        added, removed = sum(select(item).added for item in safe), sum(select(item).removed for item in safe)
         parts.append(f"Approve {_join_items([item.id for item in safe])} (+{added:,} -{removed:,})?")
-        if unseen:
-            parts.append(f"{'; '.join(unseen)}.")
-    if doubtful:
-        named = "; ".join(
-            f"{item.id} ({', '.join((*_describe_doubts(state, item), *_describe_unseen(state, item)))})"
-            for item in doubtful
-        )
-        parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
+    if unseen := {item.id: missing for item in safe if (missing := state.unseen_parts(item))}:
+        lines, total = sum(one.lines for one in unseen.values()), sum(one.total for one in unseen.values())
+        paths = dict.fromkeys(path for one in unseen.values() for path in one.paths)
+        all_unseen = UnseenPartsSummary(lines, total, tuple(paths))
+        parts.append(f"{describe_unseen_parts(_join_items([*unseen]), all_unseen)}.")
+    if named:
+        texts = (f"{item.id} ({join_first([*doubts[item.id], *_describe_unseen(state, item)], 4)})" for item in named)
+        parts.append(f"{'Not with them' if safe else 'Left out'}: {'; '.join(texts)}.")
+    if others:
+        parts.append(f"Left out in any case: {_join_items([item.id for item in others])}.")
     feedback_note = _feedback_sentence(
-        [item.id for item in ready if state.feedback_drafts.feedback_for(item, select(item).decided_hunks)]
+        [item.id for item in (*safe, *named) if state.feedback_drafts.feedback_for(item, select(item).decided_hunks)]
     )
     return ActionNeedsConfirmation(
-        " ".join(parts) + feedback_note, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful)
+        " ".join(parts) + feedback_note, "approve_all", (*safe, *named), tuple(item.id for item in named)
     )
 
 
@@ -281,7 +290,8 @@ def _describe_unseen(state: ReviewQueueState, proposal: Proposal) -> list[str]:
     missing = state.unseen_parts(proposal)
     if not missing.lines:
         return [f"{_join_items(missing.paths)} never on screen"] if missing else []
-    return [f"{missing.lines:,} of {format_count(missing.total, 'changed line')} were never on screen"]
+    verb = "was" if missing.lines == 1 else "were"
+    return [f"{missing.lines:,} of {format_count(missing.total, 'changed line')} {verb} never on screen"]
 
 
 def describe_unseen_parts(name: str, unseen: UnseenPartsSummary) -> str:

@@ -222,16 +222,17 @@ def test_a_bulk_approval_names_each_doubtful_proposal() -> None:
         proposal("P8", [file_diff("g.py", "a\n", "b\n", repeat_of="P0")]),
         proposal("P9", [file_diff("h.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)]),
     ]
-    state = ReviewQueueState(waiting=[one("P1"), *doubtful])
-    verdict = judge_approve_all(state)
-    assert isinstance(verdict, ActionNeedsConfirmation)
-    assert verdict.ids == ("P1", "P9"), "a trailing space is not doubtful"
-    assert verdict.named == ("P2", "P3", "P4", "P6", "P7", "P8")
-    assert "P8 (repeats in g.py what you denied in P0" in verdict.question
-    assert "P6 (mode 644 → 755 of e.sh" in verdict.question
-    assert "P7 (deceiving text in f.py" in verdict.question
-    assert all(name in verdict.question for name in verdict.named)
-    assert "P5" not in verdict.question
+    questions = []
+    for waiting, named in ((doubtful, ("P2", "P3", "P4", "P6")), (doubtful[5:], ("P7", "P8"))):
+        verdict = judge_approve_all(ReviewQueueState(waiting=[one("P1"), *waiting]))
+        assert isinstance(verdict, ActionNeedsConfirmation)
+        assert verdict.ids == ("P1", "P9"), "a trailing space is not doubtful"
+        assert verdict.named == named and all(name in verdict.question for name in named)
+        questions.append(verdict.question)
+    assert "P6 (mode 644 → 755 of e.sh" in questions[0] and "P5" not in questions[0]
+    assert "Left out in any case: P7 and P8." in questions[0]
+    assert "P7 (deceiving text in f.py" in questions[1]
+    assert "P8 (repeats in g.py what you denied in P0" in questions[1]
 
 
 def test_deny_all_works_with_one_proposal_but_not_with_none() -> None:
@@ -269,6 +270,21 @@ def test_a_file_without_hunks_counts_as_unseen() -> None:
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh, run.sh never on screen)."
     assert not seen(state, value).unseen_parts(value)
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh)."
+
+
+def test_approve_all_leaves_out_what_builds_on_a_doubtful_proposal_and_names_four() -> None:
+    gone = [proposal(f"P{number}", [file_diff(f"{number}.py", "a\n", None)]) for number in range(1, 8)]
+    above = proposal("P8", [file_diff("8.py", "a\n", "b\n", stacked_on=("P1",))])
+    state = seen(ReviewQueueState(waiting=[gone[0], above, one("P9"), one("P10"), *gone[1:]]), gone[0], above)
+    assert asked_of_all(state) == (
+        "Approve P9 and P10 (+2 -2)? 4 of 4 changed lines of P9 and P10 were never on screen (a.py). "
+        "Not with them: P1 (deletes 1.py); P8 (builds on P1); "
+        "P2 (deletes 2.py, 1 of 1 changed line was never on screen); "
+        "P3 (deletes 3.py, 1 of 1 changed line was never on screen). Left out in any case: P4, P5, P6 and P7."
+    )
+    verdict = judge_approve_all(state)
+    assert isinstance(verdict, ActionNeedsConfirmation)
+    assert verdict.ids == ("P9", "P10") and verdict.named == ("P1", "P8", "P2", "P3")
 
 
 def test_a_file_without_hunks_is_approved_alone_once_every_hunk_is_excluded() -> None:
