@@ -395,11 +395,14 @@ class ReviewQueueState:
         self._listed_by_id = {item.id: item for item in (*self.waiting, *self.recent)}
         self._positions = {item.id: position for position, item in enumerate(self.waiting)}
 
-    def update_proposals(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
+    def update_proposals(
+        self, proposals: Iterable[Proposal], *, attended: bool = True, is_edited: bool = False
+    ) -> None:
         """Set the present proposals, and keep the shown one if possible.
 
-        Unless the review is `attended`, a proposal that can be approved replaces a stale one, if the user has neither
-        chosen it nor written feedback on it.
+        A decided proposal stays shown while the user writes about it (`is_edited`). Unless the review is `attended`,
+        a proposal that can be approved replaces a stale one, if the user has neither chosen it nor written feedback
+        on it.
         """
         earlier_proposals = self.origins.everything
         listed = self.origins.filter_listed(proposals)
@@ -420,7 +423,9 @@ class ReviewQueueState:
             self.is_picked_by_user = False
         if self.current in self.permissions.asked:
             return
-        if shown is None or self._must_be_replaced(shown, was_waiting=was_waiting, attended=attended):
+        if shown is None or (
+            not is_edited and self._must_be_replaced(shown, was_waiting=was_waiting, attended=attended)
+        ):
             self.show_next_waiting()
 
     def _must_be_replaced(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:

@@ -46,6 +46,18 @@ async def test_feedback_on_a_proposal_decided_meanwhile_is_returned() -> None:
         assert app.posted == [review_messages.FeedbackOrphaned("hm")], "it is not even listed any more"
 
 
+async def test_the_diff_that_the_user_writes_about_stays_when_another_window_decides() -> None:
+    async with reviewing(small("P1"), small("P2", "b.py"), small("P3", "c.py")) as (app, pilot):
+        for key, name, then in (("r", "P1", "P2"), ("c", "P2", "P3")):
+            await pilot.press(key, "h")
+            await app.change(app.proposals[name].model_copy(update={"state": ProposalState.APPLIED}))
+            assert app.review.state.current == name
+            await pilot.press("escape")
+            app.tell()
+            await ready(pilot)
+            assert app.review.state.current == then
+
+
 async def test_unsent_feedback_is_returned_when_another_process_decides() -> None:
     value, diffs = small()
     async with reviewing((value, diffs)) as (app, pilot):

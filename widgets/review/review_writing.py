@@ -203,8 +203,7 @@ class UnsentTextController:
         feedback_drafts = self._state.feedback_drafts
         for key in {*feedback_drafts.drafts, *feedback_drafts.remarks}:
             proposal = self._state.get(key)
-            is_edited = self._is_field_open_for(key) or self._diff_pane.commented_proposal == key
-            if proposal is not None and not proposal.state.is_pending and not is_edited:
+            if proposal is not None and not proposal.state.is_pending and not self.is_writing_about(key):
                 self._send_to_composer(feedback_drafts.pop_feedback(proposal).text)
                 self.save_text(key)
 
@@ -224,6 +223,10 @@ class UnsentTextController:
         if text.strip():
             self._host.post_message(FeedbackOrphaned(text))
             self._host.show_notice("Your text was not sent, because its subject is decided. It is in the composer.")
+
+    def is_writing_about(self, key: str) -> bool:
+        """Return whether the user writes feedback or a comment on an item now."""
+        return self._is_field_open_for(key) or self._diff_pane.commented_proposal == key
 
     def _is_field_open_for(self, key: str) -> bool:
         return self._field.is_open and self._field.subject == key
