@@ -287,7 +287,7 @@ class ActionVerdictHandler:
             self.question = verdict
         else:
             self.question = None
-            self._host.show_notice("All of it has been on the screen now. Press the key again to approve.")
+            self._host.show_notice("All of it has been on the screen now. Press the key again.")
         return True
 
     def on_decision_failed(self) -> None:
