@@ -227,7 +227,7 @@ class PlainReview:
                 walk.printed.add(change.path)
                 self._terminal.print_lines()
                 self._print_lines(line_review.format_file_head(diff, number, len(walk.diffs)))
-                if not change.hunks and self._terminal.is_watched:
+                if self._terminal.is_watched:
                     self.state.seen_tracker.seen_lines(walk.proposal).mark_file_seen(change.path)
         if current is not None and current[1].id != walk.shown:
             walk.shown = current[1].id

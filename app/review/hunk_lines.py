@@ -6,6 +6,7 @@ Seen lines stay seen when a re-base moves their hunk.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from app.proposals.text.file_warnings import describe_mode_change
 from app.proposals.values.attention_reason import AttentionReason, HunkLineReference, ReasonKind
 from app.proposals.values.models import FileChange, FileDiff, Hunk, HunkState
 
@@ -74,6 +75,11 @@ def describe_hunk_lines(hunk: Hunk) -> str:
     return f"{side}lines {lines.start + 1} to {lines.stop}"
 
 
+def heading_shows_change(change: FileChange) -> bool:
+    """Return whether an approval writes what only the heading of a file shows: no hunks, a rename or a mode."""
+    return not change.hunks or bool(change.old_path or describe_mode_change(change))
+
+
 Span = tuple[int, int]
 """Start and end of a range of characters."""
 
@@ -88,7 +94,7 @@ class SeenLines:
 
     def __init__(self) -> None:
         self.files: set[str] = set()
-        """Paths of files without hunks whose head was drawn."""
+        """Paths of the files whose head shows a change and was drawn."""
         self.count = 0
         """Increases whenever the user sees something for the first time."""
         self.lines = 0
@@ -105,7 +111,7 @@ class SeenLines:
     # Recording
 
     def mark_file_seen(self, path: str) -> None:
-        """Record that the head of a file without hunks was drawn."""
+        """Record that the head of a file was drawn."""
         if path not in self.files:
             self.files.add(path)
             self.count += 1
@@ -155,7 +161,7 @@ class SeenLines:
     def restore(self, seen: Mapping[str, bytes], changes: Iterable[FileChange]) -> None:
         """Add lines of these files that were seen in another window or run."""
         for change in changes:
-            if not change.hunks and change.path in seen:
+            if change.path in seen:
                 self.files.add(change.path)
             for hunk in change.hunks:
                 stored = seen.get(hunk.id, b"")

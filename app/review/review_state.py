@@ -14,7 +14,7 @@ from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.review.hunk_lines import SeenLines, hunk_line_numbers
+from app.review.hunk_lines import SeenLines, heading_shows_change, hunk_line_numbers
 from app.review.unfinished_review import (
     FeedbackWithComments,
     HunkExclusions,
@@ -219,7 +219,8 @@ class SeenTracker:
         for change in proposal.files:
             missing, changed = seen.count_unseen_of_hunks(change.hunks, left_out)
             lines, total = lines + missing, total + changed
-            if missing or (not change.hunks and change.path not in seen.files):
+            is_written = changed or not change.hunks
+            if missing or (is_written and change.path not in seen.files and heading_shows_change(change)):
                 paths.append(change.path)
         return UnseenPartsSummary(lines, total, tuple(paths))
 

@@ -178,6 +178,19 @@ async def test_a_closed_file_is_unseen_and_the_unseen_key_opens_it() -> None:
         assert unseen(app).lines < missing.lines
 
 
+async def test_a_rename_and_a_mode_are_seen_with_the_heading_of_their_file() -> None:
+    texts = ["\n".join(f"{sign} {number}" for number in range(60)) for sign in "abc"]
+    moved = file_diff("run.sh", texts[0], texts[0].replace("a 40", "A 40"), old_path="old.sh", mode=0o755, first=2)
+    async with reviewing(
+        app=of([*rewrite(60), moved, file_diff("z.py", texts[1], texts[2], first=3)]), size=(60, 20)
+    ) as (app, pilot):
+        seen_texts = ""
+        while unseen(app):
+            await pilot.press("right_parenthesis")
+            seen_texts += app.text()
+        assert "▾›→ old.sh → run.sh" in seen_texts
+
+
 async def test_lines_behind_a_dialog_are_unseen_until_it_closes() -> None:
     class Dialog(ModalScreen[None]):
         DEFAULT_CSS = "Dialog { background: $background 60%; } Dialog Static { width: 10; height: 3; }"

@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 from textual.widget import Widget
 
-from app.review.hunk_lines import SeenLines, Side, changed_line_at, changed_line_count, changed_line_index
+from app.review.hunk_lines import (
+    SeenLines,
+    Side,
+    changed_line_at,
+    changed_line_count,
+    changed_line_index,
+    heading_shows_change,
+)
 from widgets.diff.diff_cursor import CursorViewInterface, DiffCursor
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import FileRow, LineRow, Row, SourceLinePosition, row_of_line
@@ -73,7 +80,8 @@ class UnseenLineFinder:
         start_hunk, start_number = self._hunk_and_line_at(file, row)
         for index in (*range(file, len(diffs)), *range(file + 1)):
             change = diffs[index].change
-            if not change.hunks and change.path not in self._seen.files:
+            is_written = not change.hunks or any(map(self._context.would_be_written, change.hunks))
+            if is_written and change.path not in self._seen.files and heading_shows_change(change):
                 yield UnseenLine(index, -1, 0)
             for hunk_number, hunk in enumerate(change.hunks):
                 if index == file and hunk_number < start_hunk < len(change.hunks):
@@ -197,7 +205,7 @@ class SeenRecorder:
         _, row, part = self._model.rows.part_at(line)
         if isinstance(row, FileRow):
             change = self._model.diffs[row.file].change
-            if not change.hunks:
+            if heading_shows_change(change):
                 self.seen.mark_file_seen(change.path)
         if isinstance(row, LineRow) and row.hunk is not None:
             count_before = self.seen.lines
