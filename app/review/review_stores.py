@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Collection
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ class UnfinishedReviewStore:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
         self._unsaved: dict[str, UnfinishedReview] = {}
+        self._saved: dict[str, UnfinishedReview] = {}
+        """As this process loaded or wrote them last."""
         self._is_flush_planned = False
 
     def has_any(self) -> bool:
@@ -45,6 +48,10 @@ class UnfinishedReviewStore:
 
     def load(self) -> "dict[str, UnfinishedReview]":
         """Return the unfinished reviews by proposal, without unreadable ones. Raises `StorageError`."""
+        self._saved = self._load()
+        return self._saved.copy()
+
+    def _load(self) -> "dict[str, UnfinishedReview]":
         found = {}
         for key, value in self._store.settings(_REVIEW_PREFIX).items():
             try:
@@ -87,10 +94,29 @@ class UnfinishedReviewStore:
             await self.flush()
 
     def _write(self, unsaved: "dict[str, UnfinishedReview]") -> None:
+        stored = self._load()
         for proposal_id, notes in unsaved.items():
+            empty = type(notes)()
+            merged = _merge_notes(self._saved.get(proposal_id, empty), notes, stored.get(proposal_id, empty))
             self._store.set_setting(
-                _REVIEW_PREFIX + proposal_id, _review_adapter().dump_json(notes).decode() if notes else None
+                _REVIEW_PREFIX + proposal_id, _review_adapter().dump_json(merged).decode() if merged else None
             )
+            self._saved[proposal_id] = notes
+
+
+def _merge_notes(
+    before: "UnfinishedReview", after: "UnfinishedReview", stored: "UnfinishedReview"
+) -> "UnfinishedReview":
+    """Return the stored review with the changes from `before` to `after`; another window may have changed it too."""
+    merged: dict[str, object] = {}
+    for field in fields(after):
+        old, new, other = (getattr(review, field.name) for review in (before, after, stored))
+        if isinstance(new, tuple):
+            kept = (item for item in other if item in new or item not in old)
+            merged[field.name] = (*kept, *(item for item in new if item not in (*old, *other)))
+        else:
+            merged[field.name] = other if new == old else new
+    return type(after)(**merged)  # type: ignore[arg-type]
 
 
 _CHECKS_PREFIX = "checks:"

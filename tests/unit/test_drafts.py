@@ -12,7 +12,7 @@ import pytest
 
 from app.conversation.events import UserMessage
 from app.review.review_stores import UnfinishedReviewStore
-from app.review.unfinished_review import UnfinishedReview
+from app.review.unfinished_review import UnfinishedReview, UnsentComment
 from app.runtime.session_host import ComposerDraftStore, StoredComposerDraft
 from app.storage import StorageError
 from app.storage.database import Database
@@ -135,3 +135,15 @@ async def test_notes_are_stored_with_the_next_or_at_the_end_of_the_app(sessions:
     pause.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await pause
+
+
+async def test_two_windows_keep_what_each_has_noted_on_one_proposal(sessions: SessionStore) -> None:
+    first, second = UnfinishedReviewStore(sessions), UnfinishedReviewStore(sessions)
+    one, two = (UnsentComment("a.py", "new", line, "Why?") for line in (1, 2))
+    await first.save("P1", UnfinishedReview(draft="Use LOG.", remarks=(one,)))
+    await second.save("P1", UnfinishedReview(remarks=(two,), left_out=("h1",)))
+    assert UnfinishedReviewStore(sessions).load() == {"P1": UnfinishedReview("Use LOG.", (one, two), ("h1",))}
+    await first.save("P1", UnfinishedReview())
+    assert UnfinishedReviewStore(sessions).load() == {"P1": UnfinishedReview(remarks=(two,), left_out=("h1",))}
+    await second.save("P1", UnfinishedReview())
+    assert UnfinishedReviewStore(sessions).load() == {}
