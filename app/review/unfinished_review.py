@@ -215,7 +215,16 @@ def move_comment_to_revision(comment: UnsentComment, before: Proposal, after: Pr
                     None,
                 )
             return comment if new_hunk is None else _move_with_hunk(comment, hunk, new_hunk)
-    if old.base != new.base or comment.side == "old":
+    if old.base != new.base:
+        # Re-based: an unchanged line moves with the nearest hunk.
+        starts = {hunk.id: hunk.new_start for hunk in new.hunks}
+        moves = [
+            (abs(comment.line - hunk.new_start), starts[hunk.id] - hunk.new_start)
+            for hunk in old.hunks
+            if hunk.id in starts
+        ]
+        return replace(comment, line=max(0, comment.line + min(moves, default=(0, 0))[1]))
+    if comment.side == "old":
         return comment
     in_base = comment.line - _count_lines_added_before(old, comment.line, proposed=True)
     return replace(comment, line=in_base + _count_lines_added_before(new, in_base, proposed=False))

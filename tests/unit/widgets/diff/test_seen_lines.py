@@ -124,6 +124,20 @@ def test_a_remark_moves_with_its_line(tmp_path_factory: pytest.TempPathFactory, 
         assert now[remark.line] == new[line]
 
 
+def test_comments_on_unchanged_lines_move_with_them_when_the_file_changes_on_disk(tmp_path: Path) -> None:
+    site, proposal, state = three_hunks(tmp_path)
+    new = site.service.file_diffs(proposal.id)[0].new
+    for line, text in enumerate(new):
+        state.feedback_drafts.set_comment(proposal, UnsentComment("a.txt", "new", line, text))
+    mine = numbered(30).replace("line 7\n", "line 7\nmine\n").replace("line 17\n", "line 17\nmine\n")
+    (site.root / "a.txt").write_text(mine)
+    state.update_proposals(site.service.rebase_pending())
+    now = site.service.file_diffs(proposal.id)[0].new
+    assert len(now) == len(new) + 2
+    moved = [remark.text for remark in state.feedback_drafts.remarks[proposal.id] if now[remark.line] == remark.text]
+    assert {"A", "line 3", "line 11", "line 13", "line 21", "G", "line 29"} <= {*moved}, moved
+
+
 OWN = ("line 2", "line 12", "line 22")
 """The line that each hunk replaces."""
 NEW = ((1, "A"), (12, "C"), (24, "F"))
