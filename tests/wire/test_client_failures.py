@@ -1,5 +1,6 @@
 """HTTP errors: each is understood, told in one line that says what to do, and retried if that can help."""
 
+import asyncio
 import contextlib
 import re
 import socket
@@ -399,6 +400,18 @@ async def test_only_configured_keys_and_headers_are_sent(server: WireServer, mon
 async def test_an_unreachable_address_is_explained(base_url: str, words: str) -> None:
     for failed in await failures_at(base_url):
         assert words in failed.message
+
+
+async def test_https_to_a_server_without_tls_is_explained_and_not_retried() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as plain:
+        address = f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}/v1"
+        for failed in await failures_at(address):
+            assert failed.message == f"{address} does not speak TLS. Check its scheme and port."
 
 
 @pytest.fixture

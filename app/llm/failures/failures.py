@@ -219,6 +219,8 @@ class ErrorToFailureTranslator:
         elif any(isinstance(link, socket.gaierror) for link in links):
             advice = _PROXY_ADVICE if proxy else f"Check the base URL ({self._url}) and the network."
             message = f"There is no host {proxy or self._host}. {advice}"
+        elif "WRONG_VERSION_NUMBER" in cause_text:
+            message, retryable = f"{proxy or self._url} does not speak TLS. Check its scheme and port.", False
         elif any(isinstance(link, ConnectionRefusedError) for link in links):
             advice = f"Is it running? {_PROXY_ADVICE}" if proxy else "Is the server running?"
             message = f"Nothing answers at {proxy or self._url}. {advice}"
