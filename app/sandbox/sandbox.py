@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 
+from msgspec import Struct
+
 from app.copies import replace
 from app.sandbox.captured_changes import (
     CommandFileChanges,
@@ -64,60 +66,46 @@ from app.sandbox.workspace_backup import WorkspaceBackup, locate_workspace_backu
 from app.workspace.paths import Workspace
 
 
-class InPlaceSandboxedWorkspace:
-    """Runs programs in the workspace itself.
+class InPlaceSandboxedWorkspace(Struct, frozen=True):
+    """Runs programs in the workspace itself."""
 
-    Args:
-        backup: The backup: locked, with all files copied and pending changes written.
-        policy: Decides which changes are staged.
-        writable: Paths besides the workspace that programs may write, by Landlock.
-        unreadable: Paths that programs may not read, by Landlock.
-        variables: The environment of programs, without a marker.
-        limits: Resource limits of each program.
-        sockets: Whether programs may use Unix sockets.
-    """
-
-    def __init__(
-        self,
-        backup: WorkspaceBackup,
-        policy: StagingPathPolicy,
-        writable: Sequence[Path],
-        unreadable: Sequence[Path],
-        variables: Mapping[str, str],
-        limits: ProcessResourceLimits,
-        *,
-        sockets: bool = False,
-    ) -> None:
-        self._workspace_backup = backup
-        self._policy = policy
-        self._writable = tuple(writable)
-        self._unreadable = tuple(unreadable)
-        self._command_variables = variables
-        self._limits = limits
-        self._sockets = sockets
+    backup: WorkspaceBackup
+    """The backup: locked, with all files copied and pending changes written."""
+    policy: StagingPathPolicy
+    """Decides which changes are staged."""
+    writable: tuple[Path, ...]
+    """Paths besides the workspace that programs may write, by Landlock."""
+    unreadable: tuple[Path, ...]
+    """Paths that programs may not read, by Landlock."""
+    variables: Mapping[str, str]
+    """The environment of programs, without a marker."""
+    limits: ProcessResourceLimits
+    """Resource limits of each program."""
+    sockets: bool
+    """Whether programs may use Unix sockets."""
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessExit:
         """Run a program and wait for its end. Raises StartFailed, and OSError if its processes can't be limited."""
         marker = uuid.uuid4().hex
-        environment = {**self._command_variables, MARKER_VARIABLE: marker}
-        where = self._workspace_backup.root / folder
+        environment = {**self.variables, MARKER_VARIABLE: marker}
+        where = self.backup.root / folder
         if PLATFORM == "linux":
             hide_process_memory()
             steps = confinement_steps(
-                (self._workspace_backup.root, *self._writable),
+                (self.backup.root, *self.writable),
                 WRITABLE_DEVICES,
-                self._unreadable,
-                allow_unix_sockets=self._sockets,
+                self.unreadable,
+                allow_unix_sockets=self.sockets,
             )
             return await run_enclosed(
                 [*steps, "folder", str(where)],
                 program,
                 environment=environment,
-                root=self._workspace_backup.root,
+                root=self.backup.root,
                 seconds=seconds,
                 output=output,
-                limits=self._limits,
-                keep_open=(self._workspace_backup.lock,),
+                limits=self.limits,
+                keep_open=(self.backup.lock,),
             )
 
         async def end(process: asyncio.subprocess.Process) -> bool:
@@ -129,18 +117,18 @@ class InPlaceSandboxedWorkspace:
 
     async def find_changes(self) -> CommandFileChanges:
         """Return the changes so far. Raises OSError."""
-        return await asyncio.to_thread(self._workspace_backup.find_changes, self._policy)
+        return await asyncio.to_thread(self.backup.find_changes, self.policy)
 
     def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents. Raises OSError."""
-        return self._workspace_backup.read_change(path, limit)
+        return self.backup.read_change(path, limit)
 
     async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> IgnoredPathsWriteBackReport:
         """Return the ignored paths that have changed; they are in the workspace already, so nothing is written."""
         return (
             IgnoredPathsWriteBackReport()
             if dry_run
-            else IgnoredPathsWriteBackReport(await asyncio.to_thread(self._workspace_backup.find_changed_ignored))
+            else IgnoredPathsWriteBackReport(await asyncio.to_thread(self.backup.find_changed_ignored))
         )
 
 
@@ -284,7 +272,7 @@ class Sandbox:
                         self._unreadable,
                         self._confined_variables(folders, os.environ),
                         self.limits,
-                        sockets=bool(self.permissions.sockets),
+                        bool(self.permissions.sockets),
                     )
                 finally:
                     await run_shielded(asyncio.to_thread(guard.restore_files, policy))

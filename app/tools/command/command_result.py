@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from app.copies import replace
@@ -242,8 +242,11 @@ async def _write_back_ignored(
     context.draft.ignored.extend(report.written)
     notes = [format_path_note_for_model(IGNORED_FILES_LABEL, [change.summary for change in report.written], "; ")]
     notes += [
-        format_path_note_for_model(f"ignored by git, but not all of it could be written, {why}", paths)
-        for why, paths in _group_by_reason(report.failed).items()
+        format_path_note_for_model(
+            f"ignored by git, but not all of it could be written, {reason}",
+            [path for path, why in report.failed.items() if why == reason],
+        )
+        for reason in dict.fromkeys(report.failed.values())
     ]
     skipped = [f"{path}: {why}" for path, why in report.skipped.items()]
     notes.append(format_path_note_for_model(LEFT_ON_DISK_LABEL, skipped, "; "))
@@ -257,13 +260,6 @@ async def _write_back_ignored(
         f"{_KEPT_IN_FOLDER} {report.kept_folder}" if report.kept_folder else "",
     )
     return notes, ", ".join(filter(None, summary))
-
-
-def _group_by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
-    paths_by_reason: dict[str, list[str]] = {}
-    for path, why in paths.items():
-        paths_by_reason.setdefault(why, []).append(path)
-    return paths_by_reason
 
 
 async def stage_command_changes(
