@@ -186,7 +186,6 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
         app.controllers.preferences,
         app.controllers.runtime,
         app.controllers.connector,
-        app.run_background,
         AsyncMock(),
     ),
     "wire": lambda app: LastRequestScreen(RequestInputs("gpt-oss-120b", EndpointProfile(), PAYLOAD)),

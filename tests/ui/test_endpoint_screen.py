@@ -9,6 +9,7 @@ from textual.widgets import Input
 
 from app.config.settings import read_configuration
 from app.ui.screens import setup_screens
+from app.ui.screens.settings_screen import SETTING_GROUPS
 from tests.pictures import paint_everything
 from tests.ui.running_app import Running, running
 from tests.waiting import until
@@ -103,6 +104,28 @@ async def test_choices_and_keys_of_the_set_up_are_in_sight_on_a_small_screen(tmp
         await run.see("Another model", "The demo model", "Enter start", "Esc go on without a model")
         await run.screen("EndpointScreen", "up", "enter")
         await run.see("Key ", "Address ", "Enter save", "Esc back")
+
+
+async def test_an_address_at_which_nothing_answers_is_changed_in_the_settings(
+    tmp_path: Path, server: WireServer
+) -> None:
+    titles = [row.title for _, group in SETTING_GROUPS for row in group]
+    async with running(tmp_path) as run:
+        await writing(run)
+        await paste(run, "http://127.0.0.1:9/v1", "address")
+        await run.screen("ModelPickerScreen", "enter")
+        await run.see("Nothing answers", "/settings changes the address.")
+        await run.screen("Workbench", "escape")
+        await run.command("settings", "SettingsScreen")
+        await run.pilot.press(*["down"] * titles.index("Base URL"), "enter")
+        run.app.screen.query_one("#setting-field", Input).value = server.base_url
+        await run.pilot.press("enter")
+        await run.see("Base URL: http://127.0.0.1", "Saved.")
+        await run.screen("Workbench", "escape")
+        await run.write("hello")
+        await run.screen("ModelPickerScreen", "enter")
+        await run.see("test-model")
+        assert "No model is chosen" not in run.text, "it is about to be"
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ class SlashCommandRunner:
 
         pick_theme = partial(self._theme, "")
         await self._app_context.push_screen(
-            SettingsScreen(self._preferences, self._runtime, self._connector, self._app_context.run, pick_theme)
+            SettingsScreen(self._preferences, self._runtime, self._connector, pick_theme)
         )
 
     async def _trust(self, _: str) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from msgspec import Struct
@@ -27,7 +26,6 @@ from widgets.common.search_list import ListChoice, SearchList
 if TYPE_CHECKING:
     from app.config.settings import Settings
     from app.runtime.open_workspace import OpenWorkspace
-    from app.ui.context.app_context import RunInBackground
     from app.ui.context.preferences import LiveSettings
 
 
@@ -94,8 +92,8 @@ def _command_choice(text: str) -> ListChoice:
 class ModelSwitcher(Protocol):
     """Lets the user pick a model, and switches the session to it."""
 
-    async def switch_model(self, settings: "Settings") -> None:
-        """Use the endpoint and model of these settings from the next turn on. Raises ModelNotConfigured."""
+    def reconnect(self, settings: "Settings") -> None:
+        """Use these settings from the next turn on, if a session is open."""
 
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user choose one of the endpoint's models; return None if they cancel."""
@@ -168,12 +166,10 @@ class SettingsScreen(SettingsListDialog):
         preferences: "LiveSettings",
         runtime: "OpenWorkspace",
         connector: ModelSwitcher,
-        run_work: "RunInBackground",
         pick_theme: Callable[[], Awaitable[None]],
     ) -> None:
         super().__init__(preferences, runtime)
         self._connector = connector
-        self._run_work = run_work
         self._choose_theme = pick_theme
         self._rows: list[SettingRow | None] = []
         self._edited_row: SettingRow
@@ -297,7 +293,7 @@ class SettingsScreen(SettingsListDialog):
         else:
             self.show_message(f"{row.title}: {_display_value(row, validated)}. Saved.")
         if row.key in ("base_url", "reasoning_effort"):
-            self._run_work(partial(self._connector.switch_model, self._preferences.settings))
+            self._connector.reconnect(self._preferences.settings)
         return True
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
@@ -310,7 +306,7 @@ class SettingsScreen(SettingsListDialog):
         name = await self._connector.pick_model(self._preferences.settings)
         row = self._current_row
         if name and row is not None and self._save_and_apply(row, name):
-            self._run_work(partial(self._connector.switch_model, self._preferences.settings))
+            self._connector.reconnect(self._preferences.settings)
 
 
 def _format_value(row: SettingRow, value: Any) -> str:

@@ -87,7 +87,7 @@ class ModelPickerScreen(Dialog[str]):
             self._listed_models = {model.id: model for model in await self._load_models()}
         except RequestError as error:
             state.set_class(True, "warning")
-            state.update(safe_content(f"{error.message} You can still type a name."))
+            state.update(safe_content(f"{error.message} You can still type a name; /settings changes the address."))
             self.query_one(SearchList).set_choices(())
             return
         names = sorted(self._listed_models, key=str.casefold)
@@ -175,7 +175,7 @@ class EndpointScreen(Dialog[bool]):
             yield Label("Address")
             yield Input(id="endpoint-address", placeholder="https://host/v1; empty for OpenAI or Anthropic")
         yield Static(id="endpoint-host", classes="text gap")
-        saved_in = f"Saved in {display_path(self._config_file)}, which only you can read."
+        saved_in = f"Will be saved in {display_path(self._config_file)}, which only you can read."
         yield Static(safe_content(saved_in), classes="text quiet")
 
     def on_mount(self) -> None:
@@ -310,7 +310,7 @@ class ModelSetupScreen(Dialog[tuple[str, str]]):
         picked_index = await asyncio.to_thread(self._picked_index, models)
         options = self.query_one(OptionList)
         options.clear_options()
-        width = max([14, *(len(model) for _, model in models)])
+        width = min(36, max([14, *(len(model) for _, model in models)]))
         for server, model in models:
             place = f"{_SERVER_NAMES.get(server.kind, server.kind)} · {server.base_url}"
             options.add_option(_setup_option("●", "$text-success", model, place, width))
