@@ -211,7 +211,7 @@ def list_try_or_propose_agent_hooks(runtime: OpenWorkspace, arguments: argparse.
         state = "hooked in already" if adds else "not hooked in"
         pending = f", as pending in {abbreviate_proposal_ids(shown.pending)}" if shown.pending else ""
         raise CommandError(f"signoff is {state} by {agent.settings} here{pending}.")
-    if after.strip() in ("", "{}") and not adds:
+    if not adds and not after.strip("\ufeff{} \t\r\n"):
         draft.delete(agent.settings)
     else:
         draft.write(agent.settings, after)

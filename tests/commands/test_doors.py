@@ -64,6 +64,7 @@ def test_a_door_is_shown_installed_and_removed(signoff: Run, workspace: Path) ->
         ".claude/settings.json": "signoff hook claude || sh -c 'echo Denied by signoff. >&2; exit 2'"
     }
     assert hooked["open"] == []
+    settings.write_text(f"\ufeff{settings.read_text()}")  # An editor has added a byte order mark.
     told = signoff("doors", "remove", "claude", **home).stdout.splitlines()
     assert told[0].startswith("Staged P2") and told[1:] == ["Once it is approved: Start it anew."]
     assert signoff("approve", "P2", "--force", **home).returncode == 0 and not settings.exists()

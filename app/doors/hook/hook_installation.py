@@ -74,11 +74,13 @@ def remove_json_child(text: str, parent: JsonNode, child: JsonNode) -> str:
     every = list(parent.members.values()) if parent.members is not None else list(parent.items or ())
     at = every.index(child)
     begins = [item.key_start if item.key_start >= 0 else item.start for item in every]
-    if len(every) == 1:
-        return text[: parent.start + 1] + text[parent.end - 1 :]
+    if at and at + 1 == len(every):
+        return text[: every[at - 1].end] + text[child.end :]
+    comma = _skip_space(text, child.end)
+    rest = f"{text[child.end : comma]}{text[comma:].removeprefix(',')}"
     if at + 1 < len(every):
-        return text[: begins[at]] + text[begins[at + 1] :]
-    return text[: every[at - 1].end] + text[child.end :]
+        return text[: begins[at]] + rest.lstrip()
+    return text[: begins[at]].rstrip(" \t") + rest.lstrip("\r\n")
 
 
 def _append_child(text: str, node: JsonNode, key: str, added: object, every: list[JsonNode]) -> str:
@@ -98,7 +100,7 @@ def _append_child(text: str, node: JsonNode, key: str, added: object, every: lis
         return f"{text[:at]},{inner}{key}{put}{text[at:]}"
     inner = outer + step
     body = f"\n{inner}{key}{_render_indented(added, inner, step)}\n{outer}"
-    return text[: node.start + 1] + body + text[node.end - 1 :]
+    return text[: node.end - 1].rstrip() + body + text[node.end - 1 :]
 
 
 def _render_indented(other: object, indent: str, step: str) -> str:
@@ -355,11 +357,11 @@ def _is_signoff_hook(agent: ExternalAgent, line: str) -> bool:
 
 
 def _remove_event(text: str, event: str) -> str:
+    hooks = _members_or_none(_parse_settings(text))["hooks"]
+    text = remove_json_child(text, hooks, _members_or_none(hooks)[event])
     root = _parse_settings(text)
     hooks = _members_or_none(root)["hooks"]
-    if len(_members_or_none(hooks)) > 1:
-        return remove_json_child(text, hooks, _members_or_none(hooks)[event])
-    return remove_json_child(text, root, hooks)
+    return text if text[hooks.start + 1 : hooks.end - 1].strip() else remove_json_child(text, root, hooks)
 
 
 def _insert_hook_group(text: str, event: str, group: object) -> str:

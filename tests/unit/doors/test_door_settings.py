@@ -94,6 +94,24 @@ def test_order_comments_and_layout_stay() -> None:
     assert remove_hook(CLAUDE, there) == WRITTEN
 
 
+@pytest.mark.parametrize(
+    ("text", "back"),
+    [
+        ("{\n  // note\n}\n", "{\n  // note\n}\n"),
+        ("{ /* note */ }\n", "{ /* note */\n}\n"),
+        ('{\n  "hooks": {\n    // note\n  }\n}\n', '{\n  "hooks": {\n    // note\n  }\n}\n'),
+        ('{\n  "hooks": {}, // note\n  "a": 1,\n}\n', '{\n  // note\n  "a": 1,\n}\n'),
+        ('{\n  "hooks": {} /* note */ ,\n  "a": 1\n}\n', '{\n  /* note */ \n  "a": 1\n}\n'),
+        ('{ "hooks": {}, }\n', "{ }\n"),
+    ],
+)
+def test_install_and_remove_keep_comments_beside_the_hooks(text: str, back: str) -> None:
+    there = add_hook(GEMINI, text, OPTIONS)
+    assert find_hook(GEMINI, there) and ("note" in there) is ("note" in text)
+    assert remove_hook(GEMINI, there) == back
+    hook_installation.parse_json_with_comments(back)
+
+
 @pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)
 def test_the_agent_waits_far_longer_than_signoff_takes(agent: ExternalAgent) -> None:
     (group,) = json.loads(add_hook(agent, "", HookOptions(wait=600, limit=45)))["hooks"][agent.before_tool]
