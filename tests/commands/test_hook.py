@@ -234,7 +234,7 @@ def test_decisions_on_hunks_and_feedback_reach_the_agent_once_with_the_next_prom
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_waiting_call_gets_the_decision_and_the_feedback(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
-    (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
+    payload, sibling = agent.responds(agent.edits("notes.txt", "line 03", "three"), agent.reads("notes.txt"))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(site.run_program, payload, name, "--wait", "120")
         while not site.proposals():
@@ -243,7 +243,9 @@ def test_a_waiting_call_gets_the_decision_and_the_feedback(name: str, site: Site
         answer = waiting.result(60)
     assert "Two lines,\nplease." in reason(agent, answer.stdout), answer.stderr
     assert not stops(answer.stdout), "it goes on with the user's words"
+    assert "answer to another of the calls" in reason(agent, site.hook(agent, sibling)), "agents make calls in turn"
     agent.hears(payload, "denied")
+    agent.hears(sibling, "denied")
     assert site.denied(agent, agent.edits("notes.txt", "line 03", "drei")).startswith("P2 is staged")
     assert site.hook(agent, agent.asks("well?")) == "", "that was told already"
 

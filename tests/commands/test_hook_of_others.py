@@ -185,6 +185,7 @@ def test_a_decision_comes_with_the_first_call_if_the_agent_has_no_prompt_hook(ru
             prompt = bare | {"hook_event_name": "UserPromptSubmit", "prompt": "well?"}
             assert run("hook", name, payload=prompt).stdout == "", "it would not read it"
             payload = payload | {"tool_name": "view", "tool_input": {"path": "notes.txt"}}
+            payload = payload | {"timestamp": "2026-11-23T20:49:00.000Z"}
             said = json.loads(run("hook", name, payload=payload).stdout)["hookSpecificOutput"]
             assert "Not so.\nIn German." in said["additionalContext"] and "permissionDecision" not in said
         else:

@@ -363,17 +363,20 @@ def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookCallA
         return EMPTY_ANSWER
     agent = find_agent(call.agent)
     edit = agent.edits.get(call.tool)
-    closed = turn is not None and turn.closed
     is_same_response = turn is not None and bool(call.response) and call.response == turn.response
-    if turn is not None and closed and not (edit and is_same_response):
-        # A call in the same response as the edit was made before the denial; let the agent write its last message.
-        return hook_messages.deny_call_after_staged_edit(turn.proposal, ends_turn=not is_same_response)
+    if turn is not None and (turn.closed or is_same_response) and not (edit and is_same_response):
+        # A call in the same response as the edit was made before its answer; let the agent write its last message.
+        return (
+            hook_messages.deny_call_after_staged_edit(turn.proposal, ends_turn=not is_same_response)
+            if turn.closed
+            else hook_messages.deny_call_beside_reported_decision([turn.proposal])
+        )
     if edit is None:
         answer = _answer_other_call(context, call)
         if answer.verdict in ("none", "ask"):
             _record_reads(context, call)
         return answer
-    mine = turn if turn is not None and closed else None
+    mine = turn if turn is not None and turn.closed else None
     before = context.captured.captured_files(mine.proposal) if mine else []
     files = InMemoryFilesOfOneCall(context.workspace, call.folder, before)
     try:
