@@ -7,6 +7,7 @@ it gets only settings that are plain data.
 """
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -60,6 +61,9 @@ _DISABLE_PROGRAMS = (
     *("-c", "maintenance.auto=false"),
     *("-c", "submodule.recurse=false"),
 )
+_NO_REVISION_EXIT_CODE = 128
+_AMBIGUOUS_NAME = re.compile(rb"refname '(?!HEAD'|refs/|[0-9a-f]{40}'|[0-9a-f]{64}').* is ambiguous")
+"""Git's warning about a name that it resolves by precedence; HEAD, full references and full ids always win."""
 _MAX_COPIED_BYTES = 16 << 20
 """Maximum bytes of a file that is copied from the user's repository."""
 
@@ -165,19 +169,18 @@ class ObjectBorrowingRepository:
             raise GitFailed(f"The index cannot be copied to {self.own} ({error.strerror}).") from error
 
     def resolve_object_id(self, name: str, kind: str = "commit") -> str:
-        """Return the object id of a name in the user's repository; empty if there is none or it is ambiguous.
+        """Return the object id of a name in the user's repository; empty if there is none.
 
         Git looks the name up in the user's repository itself; this runs no program.
+
+        Raises:
+            GitFailed: The name is ambiguous: a fetched tag may have the name of a branch.
         """
-        with suppress(GitFailed):
-            return self._parse_revision("--verify", "--quiet", "--end-of-options", f"{name}^{{{kind}}}")
-        return ""
+        return self._parse_revision("--verify", "--end-of-options", f"{name}^{{{kind}}}")
 
     def full_reference_name(self, name: str) -> str:
         """Return the full reference of a short name, such as `refs/heads/main`; empty if there is none."""
-        with suppress(GitFailed):
-            return self._parse_revision("--symbolic-full-name", "--verify", "--quiet", "--end-of-options", name)
-        return ""
+        return self._parse_revision("--symbolic-full-name", "--verify", "--end-of-options", name)
 
     def run_remote_command(self, *arguments: str, seconds: float) -> bytes:
         """Run a git command that connects to another repository, with the user's own configuration and credentials.
@@ -279,8 +282,14 @@ class ObjectBorrowingRepository:
         return "sha256" if self._is_sha256 else "sha1"
 
     def _parse_revision(self, *arguments: str) -> str:
-        command = ["--git-dir", str(self._user_repository.folder), "rev-parse"]
-        output = run_git(self.own, [*_DISABLE_PROGRAMS, *command, *arguments], self._isolated_environment)
+        options = ["-c", "core.warnAmbiguousRefs=true", "--git-dir", str(self._user_repository.folder)]
+        output = run_git(
+            self.own,
+            [*_DISABLE_PROGRAMS, *options, "rev-parse", *arguments],
+            self._isolated_environment,
+            max_exit_code=_NO_REVISION_EXIT_CODE,
+            refused_warning=_AMBIGUOUS_NAME,
+        )
         return output.decode("utf-8", "surrogateescape").strip()
 
     @property

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -35,12 +36,14 @@ def run_git(
     data: bytes = b"",
     seconds: float = SECONDS,
     max_exit_code: int = 0,
+    refused_warning: re.Pattern[bytes] | None = None,
 ) -> bytes:
     """Run git and return its standard output.
 
     Args:
         environment: The whole environment; git gets it without the API keys of endpoints.
         max_exit_code: The highest exit code that is an answer rather than a failure.
+        refused_warning: A warning that is a failure.
 
     Raises:
         GitFailed: git cannot start, takes too long or fails; the message has git's error.
@@ -68,7 +71,7 @@ def run_git(
         raise GitFailed(f"Git took longer than {seconds:.0f} s; nothing was done.") from error
     except OSError as error:
         raise GitFailed(f"Git can't be run ({error.strerror}).") from error
-    if not 0 <= process.returncode <= max_exit_code:
+    if not 0 <= process.returncode <= max_exit_code or (refused_warning and refused_warning.search(errors)):
         raise GitFailed(_format_git_error(errors) or f"Git failed with {process.returncode}.")
     return output
 
@@ -81,7 +84,7 @@ def _format_git_error(stderr: bytes) -> str:
     ] or lines
     if not error_lines:
         return ""
-    error = error_lines[0].removeprefix("fatal: ").removeprefix("error: ")
+    error = error_lines[0].removeprefix("fatal: ").removeprefix("error: ").removeprefix("warning: ")
     error = error if len(error) <= _MAX_ERROR_CHARACTERS else f"{error[:_MAX_ERROR_CHARACTERS]}…"
     return f"Git says: {error.rstrip('.')}."
 

@@ -518,6 +518,22 @@ def test_the_policy_of_the_base_commit_decides(reviewed: Project) -> None:
         assert found == code, (policy, said)
 
 
+def test_a_name_that_several_references_have_is_refused(project: Project) -> None:
+    project.git("update-ref", "refs/remotes/origin/main", project.base)
+    project.git("config", "core.warnAmbiguousRefs", "false")
+    evil = project.commit("evil", b="evil\n")
+    project.commit("empty", "--allow-empty")
+    for tag, name in (("origin/main", "origin/main"), (project.base[:9], project.base[:9]), ("b", "b~0")):
+        project.git("branch", "--force", "b", project.base)
+        project.git("tag", tag, evil)
+        said = exits(1, "verify", f"{name}..HEAD")
+        assert said == f"signoff: Git says: refname '{tag}' is ambiguous.\n"
+    for name in ("HEAD", "refs/remotes/origin/main", project.base):
+        project.git("update-ref", f"refs/tags/{name}", evil)
+    assert "evil" in exits(3, "verify", "refs/remotes/origin/main..HEAD")
+    assert "evil" in project.verifies(3)
+
+
 def test_an_invalid_policy_is_reported_in_one_line(project: Project) -> None:
     for policy, why in (
         ("unknown = 1\n", "there is no setting 'unknown'; docs/verify.md"),
@@ -761,7 +777,7 @@ def test_the_documented_forge_workflow_verifies_a_request(reviewed: Project, tmp
         "SIGNOFF": "signoff",
         "FORK": f"file://{fork}",
         "PULL": "refs/pull/1/head",
-        "RANGE": f"origin/main..{commit}",
+        "RANGE": f"refs/remotes/origin/main..{commit}",
         "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
         "CI_MERGE_REQUEST_SOURCE_PROJECT_URL": f"file://{tmp_path}/fork",
         "CI_COMMIT_SHA": commit,
