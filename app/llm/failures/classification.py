@@ -116,12 +116,13 @@ def _plausible_delay(value: float | None, scale: float = 1.0) -> float | None:
 
 _CONTEXT_FULL = re.compile(
     r"context[ _]length[ _]exceeded|context[ _]?window[ _]?exceed|exceed_context_size|prompt exceeds max length|"
-    r"exceed(?:s|ed)? (?:the |this )?(?:model'?s )?(?:max(?:imum)? )?(?:context|allowed input length)|"
+    r"exceed(?:s|ed)? (?:the |this )?(?:model'?s )?(?:max(?:imum)? )?context|input length \d+ exceeds|"
     r"maximum (?:context|prompt) length|(?:available|configured) context size|(?:prompt|input) (?:is )?too long|"
     r"input token count.{0,40}exceed|exceeds the maximum number of tokens|more than max tokens allowed|"
     r"reduce the length of the (?:messages|prompt|input)|(?:greater|longer) than the (?:model'?s )?context|"
-    r"when context (?:the )?overflows|too large for model with \d+|exceeded model token limit|"
-    r"prompt token count of \d+ exceeds|range of input length|tokens_limit_reached|max_prompt_tokens_exceeded",
+    r"longer than the maximum model length|when context (?:the )?overflows|too large for model with \d+|"
+    r"exceeded model token limit|prompt token count of \d+ exceeds|range of input length|inputs\W+tokens \+|"
+    r"tokens_limit_reached|max_prompt_tokens_exceeded",
     re.IGNORECASE,
 )
 _TOO_LARGE_FOR_TIER = re.compile(r"request too large for", re.IGNORECASE)
@@ -166,8 +167,9 @@ _MODEL_NOT_FOUND = re.compile(
 )
 _OVERLOADED = re.compile(r"overloaded|temporarily unavailable|capacity|try again later|timed? ?out", re.IGNORECASE)
 _WINDOW_SIZE = re.compile(
-    r"(?:(?:context|maximum prompt|allowed input) (?:length|window|size)(?: is| of|:)?(?: only)?[ (]*|n_ctx\s*[=:]|"
-    r"model with|tokens allowed \(|tokens >|token limit:?|exceeds the limit of)\s*(\d[\d,]{2,9})",
+    r"(?:(?:context|maximum (?:prompt|model|input)|allowed input) (?:length|window|size)(?: is| of|:)?(?: only)?[ (]*"
+    r"|n_ctx\s*[=:]|model with|tokens allowed \(|tokens >|token limit:?|exceeds the limit of|the maximum length|"
+    r"must be <=)\s*(\d[\d,]{2,9})",
     re.IGNORECASE,
 )
 _RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
