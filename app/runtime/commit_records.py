@@ -456,4 +456,5 @@ def add_trailers(message_file: Path, trailers: Sequence[str], root: Path) -> Non
 
     options = [part for line in trailers for part in ("--trailer", line)]
     arguments = ["interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *options, str(message_file)]
-    run_git(root, arguments, {**environment_without_workspace(root), "LC_ALL": "C"})
+    # Outside the repository, whose settings `trailer.*.command` would run programs.
+    run_git(Path("/"), arguments, {**environment_without_workspace(root), "GIT_DIR": os.devnull, "LC_ALL": "C"})

@@ -13,6 +13,7 @@ from app.git.borrowed_repository import ObjectBorrowingRepository
 from app.git.run_git import read_git_author_identity
 from app.proposals.decide.proposal_commits import commit_proposal
 from app.proposals.values.proposal_errors import ProposalError
+from app.runtime.commit_records import add_trailers
 from app.runtime.git_proposals import push_proposal, stage_commits_or_pull_request, stage_worktree_changes
 from app.tools.command.run_command import find_command_shell
 from tests.unit.git.conftest import Open, change_all
@@ -27,6 +28,7 @@ SETTINGS = {
     "uploadpack": ("packObjectsHook",),
     'remote "origin"': ("uploadpack", "receivepack"),
     "sequence": ("editor",),
+    'trailer "evil"': ("command",),
 }
 HOOKS = (
     *("fsmonitor-watchman", "post-index-change", "pre-push", "reference-transaction", "pre-commit", "post-checkout"),
@@ -64,6 +66,9 @@ def test_no_program_configured_in_a_repository_is_run(opened: Open, root: Path, 
     assert proposal.files and left_out
     stage_worktree_changes(runtime, ["a.txt"], "HEAD", include_approved=True)
     stage_commits_or_pull_request(runtime, ["HEAD"])
+    (message := tmp_path / "message").write_text("Subject\n")
+    add_trailers(message, ["Reviewed-in: P1"], root)
+    assert message.read_text() == "Subject\n\nReviewed-in: P1\n"
     assert not mark.exists(), mark.read_text()
     for url in ("OTHER", "file://OTHER", f"ext::sh -c echo x >> {mark}%", "ssh://localhost:1/x", "evil::x"):
         other = shutil.copytree(tmp_path / "other", tmp_path / url[:4])
