@@ -191,7 +191,8 @@ class IgnoredFileWriter(Struct):
         ours = {entry.name for entry in list_folder(at.layer, unlock=True)} if _is_folder(at.layer) else set()
         names = tops if tops is not None else dict.fromkeys(ours if at.merged else ours | theirs, at.top)
         done: set[str] = set()
-        for name in sorted(names):
+        # Removals last: if signoff is killed between, a moved file is in both places rather than in none.
+        for name in sorted(names, key=lambda name: (name not in ours or is_whiteout(at.layer / name), name)):
             if name in done:
                 continue
             here = replace(at, top=names[name])

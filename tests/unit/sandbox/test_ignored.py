@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.sandbox.confinement import CommandWriteMode
+from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.tools.base.contract import PermissionAnswer, ToolOutput
 from app.tools.command import command_result
 from app.workspace.paths import Workspace
@@ -347,3 +349,21 @@ async def test_ignored_files_that_a_command_moves_are_not_lost(trial: Trial, mea
             assert f"build/{name}: removed by someone else meanwhile" in output.text
         else:
             assert (trial.root / "build" / name).read_text() == text
+
+
+async def test_a_moved_ignored_file_is_written_before_its_old_path_is_removed(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between the two loses nothing."""
+    remove, found = IgnoredFileWriter._move_out_of_workspace, []
+
+    def remove_later(writer: IgnoredFileWriter, at: Any, name: str) -> Path:
+        found.append((trial.root / at.path / "z").read_text())
+        return remove(writer, at, name)
+
+    monkeypatch.setattr(IgnoredFileWriter, "_move_out_of_workspace", remove_later)
+    put(trial.root / ".gitignore", "?\nbuild/\n")
+    put(trial.root / "a", "top")
+    put(trial.root / "build/a", "below")
+    await trial.run("mv a z; mv build/a build/z")
+    assert sorted(found) == ["below", "top"]
