@@ -194,7 +194,7 @@ vim.fn.timer_start(50, note, {{ ["repeat"] = -1 }})
     command = ("sh", "-c", f"nvim --headless --clean -c 'luafile {plugin}' & tail -n +1 -F {told} 2>/dev/null")
     with started(folder, *command) as editor:
         try:
-            assert editor.until("1: ") == "1: a.txt P1 +1 -1 Patch: a.txt +1 -1\n"
+            assert editor.until("1: ") == "1: a.txt P1 +1 -1 Patch: a.txt\n"
             run("stage", stdin=OTHER)
             assert "b.txt P2 +1 -0" in editor.until("2: ")
             run("deny", "P1", "P2")
@@ -250,7 +250,7 @@ def test_the_vs_code_example_shows_pending_proposals_and_ends_with_the_editor(
     run("stage", stdin=PATCH)
     with vs_code(folder) as editor:
         assert editor.until("bar") == "bar: signoff 1\n"
-        assert editor.until("mark") == "mark: P1 +1 -1: Patch: a.txt +1 -1\n"
+        assert editor.until("mark") == "mark: P1 +1 -1: Patch: a.txt\n"
         run("stage", stdin=OTHER)
         assert "said: P2 waits: " in editor.until("said")
         run("deny", "P1", "P2")

@@ -294,9 +294,8 @@ def _make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str
 def _make_patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str:
     """Return the summary of a patch or of changes on disk; a file named twice counts once."""
     name = changes[0].path if len(changes) == 1 else f"{len(changes)} files"
-    added, removed = sum(change.added for change in changes), sum(change.removed for change in changes)
     kind = "On disk" if changes[0].on_disk else "Patch"
-    return f"{kind}: {name} +{added} -{removed}{excluded_binary_files_note(left_out)}"
+    return f"{kind}: {name}{excluded_binary_files_note(left_out)}"
 
 
 def comparable_change_results(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:

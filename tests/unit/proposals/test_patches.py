@@ -270,7 +270,7 @@ def test_a_binary_part_without_data_is_left_out_and_named(bench: Make) -> None:
     git(site.root, "reset", "--quiet", "--hard")
     proposal = site.service.stage_patch(patch)
     assert [change.path for change in proposal.files] == ["a.txt"]
-    assert proposal.summary == "Patch: a.txt +1 -1, without logo.png (binary)"
+    assert proposal.summary == "Patch: a.txt, without logo.png (binary)"
     site.service.deny(proposal.id)
     draft = site.service.new_draft("session")
     read = draft.parse_patch(patch)
