@@ -55,6 +55,9 @@ class ModelNotConfigured(Exception):
     """No usable endpoint or model is configured; the message says what to set."""
 
 
+NO_SESSION = "No session is open yet: send a message to choose a model."
+
+
 def find_base_url(settings: Settings) -> str:
     """Return the base URL of the endpoint; if none is set, that of the key's vendor."""
     if settings.base_url:

@@ -26,6 +26,8 @@ from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
+    NO_SESSION,
+    ModelNotConfigured,
     connect_model,
     create_or_resume_session,
     make_commit_function,
@@ -369,9 +371,10 @@ class SessionHost:
     async def open(self, record: SessionRecord | None = None) -> Session:
         """Open a session, a new one if `record` is None; close the previous one, which stays in the store.
 
-        If the session cannot be opened, the previous one stays open.
+        If the session cannot be opened, the previous one stays open. Raises ModelNotConfigured.
         """
-        assert self.model is not None, "connect first"
+        if self.model is None:
+            raise ModelNotConfigured(NO_SESSION)
         async with self._open_lock:
             if self.session is not None and record is not None and record.id == self.session.id:
                 await self._close_session()

@@ -152,3 +152,12 @@ async def test_crash_report_of_the_endpoint_screen_has_no_key(
     report = app.crash_report.getvalue()
     assert "LookupError" in report
     assert KEY not in report
+
+
+async def test_commands_that_need_a_session_say_how_to_choose_a_model(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        await run.screen("ModelSetupScreen")
+        await run.screen("Workbench", "escape")
+        await run.command("new")
+        await run.told("No session is open yet: send a message to choose a model.")
+        await run.command("model", "ModelSetupScreen")

@@ -142,9 +142,9 @@ class CurrentSession:
     def require_session(self) -> "Session":
         """Return the open session; raises ModelNotConfigured."""
         if (session := self.current) is None:
-            from app.runtime.model_connection import ModelNotConfigured
+            from app.runtime.model_connection import NO_SESSION, ModelNotConfigured
 
-            raise ModelNotConfigured("No session is open yet: choose a model first, with /model or in /settings.")
+            raise ModelNotConfigured(NO_SESSION)
         return session
 
     async def wait_until_open(self) -> None:

@@ -106,6 +106,9 @@ class ModelConnector:
             ModelNotConfigured: the model cannot be used.
         """
         settings = self._preferences.settings
+        if not settings.has_endpoint:
+            await self.connect_or_choose()
+            return ""
         if name:
             await self._save_picked_model(settings, name)
         else:
