@@ -32,7 +32,7 @@ from app.llm.response.bounded_stream import (
 from app.llm.sdk import LoadedSdk, start_loading_sdk, wait_for_sdk
 from app.llm.values.endpoint import is_loopback_url
 from app.llm.values.requests_and_updates import Endpoint
-from app.llm.wires.wire import Wire
+from app.llm.wires.wire import Wire, to_valid_json
 
 _SLICE_SECONDS = 0.002
 """Longest time slice in seconds that a response takes of the event loop at once, however much data has arrived."""
@@ -446,9 +446,17 @@ def encode_body(fields: Mapping[str, Any]) -> bytes:
     are therefore encoded in pieces.
 
     Raises:
-        ValueError: a number or a text cannot be encoded.
+        ValueError: a text cannot be encoded.
     """
-    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    def encode(value: Any) -> str:
+        try:
+            return encoder.encode(value)
+        except ValueError:
+            # Servers may send NaN in fields that must be sent back to them, which JSON does not have.
+            return encoder.encode(to_valid_json(value))
+
     pieces: list[bytes] = []
     for name, value in fields.items():
         pieces.append(b"%s%s:" % (b"," if pieces else b"{", encode(name).encode()))

@@ -7,7 +7,6 @@ what happened. The reason is derived from the events around the call, so it is t
 
 import hashlib
 import json
-import math
 import re
 import string
 from copy import copy
@@ -18,7 +17,7 @@ from msgspec import Struct
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
 from app.llm.values.requests_and_updates import ReceivedToolCall
-from app.llm.wires.wire import AttachedImage
+from app.llm.wires.wire import AttachedImage, to_valid_json
 
 
 def dump_arguments_as_json(arguments: dict[str, Any] | None) -> str:
@@ -28,7 +27,7 @@ def dump_arguments_as_json(arguments: dict[str, Any] | None) -> str:
     try:
         return replace_surrogates(json.dumps(arguments, ensure_ascii=False, allow_nan=False))
     except (ValueError, TypeError):
-        return replace_surrogates(json.dumps(_to_valid_json(arguments, 0), ensure_ascii=False))
+        return replace_surrogates(json.dumps(to_valid_json(arguments), ensure_ascii=False))
     except RecursionError:
         return "{}"
 
@@ -40,22 +39,6 @@ def replace_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode("utf-8")
     return text
-
-
-def _to_valid_json(value: Any, depth: int) -> Any:
-    """Return a value for JSON: NaN and infinities become null, other objects their text, deep levels null."""
-    if depth > 50:
-        return None
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else None
-        case dict():
-            return {str(key): _to_valid_json(item, depth + 1) for key, item in value.items()}
-        case list() | tuple():
-            return [_to_valid_json(item, depth + 1) for item in value]
-    return str(value)
 
 
 _ALPHABET = string.ascii_letters + string.digits

@@ -4,6 +4,7 @@ The content is the same for each protocol: the projection yields `Item`s in orde
 messages. Each call item contains its result, so no call can lack one.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,22 @@ def mark_program_text(text: str) -> str:
     """Return text of the program as a marked block, for places where only a user message is accepted."""
     inert = text.replace(NOTE_CLOSING, "<\\/signoff-note>")
     return f"{NOTE_OPENING}\n{NOTE_PREAMBLE}\n{inert}\n{NOTE_CLOSING}"
+
+
+def to_valid_json(value: Any, depth: int = 0) -> Any:
+    """Return a value for JSON: NaN and infinities become null, other objects their text, deep levels null."""
+    if depth > 50:
+        return None
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {str(key): to_valid_json(item, depth + 1) for key, item in value.items()}
+        case list() | tuple():
+            return [to_valid_json(item, depth + 1) for item in value]
+    return str(value)
 
 
 OPAQUE_BLOCKS = "opaque_blocks"
