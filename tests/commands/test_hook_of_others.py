@@ -146,6 +146,9 @@ def test_copilot_calls_make_one_proposal_and_autopilot_opens_no_gate(run: Hook, 
     assert run("hook", "copilot", payload=prompt).returncode == 0, "by which autopilot goes on"
     (refused,) = responds("2026-11-23T20:48:02.000Z", "first", "e.txt")
     assert refused.startswith("Refused, and nothing of this call was done: P1")
+    below = {"session_id": "subagent", "parent_agent_id": COPILOT["session_id"]}
+    refused = reason(run("hook", "copilot", payload=COPILOT | below | {"timestamp": "2026-11-23T20:48:02.000Z"}))
+    assert refused.startswith("Refused, and nothing of this call was done: P1"), "its subagents are in the same turn"
     (staged,) = responds("2026-11-23T20:48:03.000Z", "second", "e.txt")
     assert staged.startswith("P2 is staged")
     files = [[file["path"] for file in one["files"]] for one in proposals(run)]

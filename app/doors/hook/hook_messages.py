@@ -66,7 +66,9 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
         data = None
     if not isinstance(data, dict):
         raise ValueError("Its input is not a JSON object; an agent runs this command with a call as input.")
-    event, session = _short_text(data, "hook_event_name"), _short_text(data, "session_id")
+    event = _short_text(data, "hook_event_name")
+    # Calls of Copilot CLI's subagents belong to the turn of the session that started them.
+    session = _short_text(data, "parent_agent_id") or _short_text(data, "session_id")
     if event not in _EVENTS:
         raise ValueError(
             f"It is for {event or 'no event'}; signoff is called before a tool or a prompt, after a search or a "
