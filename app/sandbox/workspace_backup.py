@@ -255,12 +255,12 @@ class WorkspaceBackup(Struct):
                 set_mode(self.root / path, after.mode | stat.S_IRWXU)
         for path in sorted(changed, reverse=True):
             before, after = self.kept.get(path), now.get(path)
-            if after is not None and (before is None or stat.S_IFMT(before.mode) != stat.S_IFMT(after.mode)):
+            if before is None and after is not None:
                 self._remove_path(path, after)
-            elif after is None and before is not None:
+            elif before is not None:
                 place = path_below_without_links(self.root, path)
                 if (facts := lstat_or_none(place)) and stat.S_IFMT(facts.st_mode) != stat.S_IFMT(before.mode):
-                    # The command has replaced a file by a folder that git ignores, or vice versa.
+                    # Perhaps a folder with ignored files, or one that git ignores, in place of a file.
                     remove_entry(place)
         count, errors = 0, []
         for path in sorted(changed):

@@ -483,6 +483,13 @@ async def test_a_file_or_link_in_place_of_a_folder_with_ignored_files_is_staged(
     assert [each.summary for each in report.written] == ["file/build, 1 removed", "link/build, 1 removed"]
 
 
+async def test_a_file_is_restored_if_a_folder_with_ignored_files_replaces_it(root: Path, sandbox: Sandbox) -> None:
+    before = facts(root)
+    async with sandbox.open_run({}) as run:
+        await printed(run, "rm a.txt; mkdir -p a.txt/build; echo x > a.txt/build/x; rm -r gone; echo x > gone")
+    assert facts(root) == before
+
+
 @pytest.mark.parametrize("killed", [False, True])
 async def test_ignored_files_that_a_command_moves_elsewhere_are_moved_back(
     root: Path, sandbox: Sandbox, killed: bool
