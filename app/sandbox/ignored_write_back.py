@@ -164,18 +164,18 @@ class IgnoredFileWriter(Struct):
 
     def _write_root_entries(self, folder: str, names: dict[str, str]) -> None:
         layer, merged, existed = self.layer, True, os.path.lexists(self.root / folder)
-        target = os.open(self.root, _FOLDER_FLAGS)
-        try:
+        with ExitStack() as stack:
+            target = os.open(self.root, _FOLDER_FLAGS)
+            stack.callback(os.close, target)
             for name in filter(None, folder.split("/")):
                 layer = folder_or_nonexistent_path(layer / name)
                 merged = merged and not is_whiteout(layer) and not is_opaque(layer)
                 target = _open_subfolder(target, name, make=not self.dry and os.path.lexists(layer))
+                if target >= 0:
+                    stack.callback(os.close, target)
             if target >= 0 or self.dry:
                 is_changed = (existed or _was_copied_up(layer)) and self._is_changed(target)
                 self._write_entries(_FolderPair(layer, target, folder, merged, "", is_changed), names)
-        finally:
-            if target >= 0:
-                os.close(target)
 
     def _write_entries(self, at: _FolderPair, tops: dict[str, str] | None = None) -> None:
         """Write the entries of a folder.
@@ -544,7 +544,7 @@ class IgnoredFileWriter(Struct):
 
 
 def _open_subfolder(above: int, name: str, *, make: bool) -> int:
-    """Open a folder in an open one and close the outer one; return -1 if it is missing and not created."""
+    """Open a folder in an open one; return -1 if it is missing and not created."""
     if above < 0:
         return -1
     try:
@@ -554,8 +554,6 @@ def _open_subfolder(above: int, name: str, *, make: bool) -> int:
         return os.open(name, _FOLDER_FLAGS, dir_fd=above)
     except FileNotFoundError:
         return -1
-    finally:
-        os.close(above)
 
 
 def _copy_entry(source: Path, target: Path) -> bool:

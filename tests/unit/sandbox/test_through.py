@@ -50,6 +50,12 @@ def test_files_in_a_removed_folder_are_removed_and_missing_paths_skipped(root: P
     assert not (root / "none").exists() and list((root / "gone").iterdir()) == []
 
 
+def test_a_file_in_place_of_a_folder_is_the_reason(root: Path, layer: Path) -> None:
+    put(root / "file")
+    put(layer / "file/build")
+    assert write_through(root, layer, "file/build").failed == {"file/build": "not a directory"}
+
+
 def test_endlessly_nested_folders_are_reported(root: Path, layer: Path) -> None:
     for folder in (root, layer):
         here = os.open(folder, os.O_RDONLY)
