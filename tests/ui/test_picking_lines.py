@@ -1,6 +1,8 @@
 """Single lines out of a hunk, by keys and mouse, in the whole app: shown, written, told and undone."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.geometry import Offset
@@ -73,6 +75,30 @@ async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServe
         assert "did not land (still awaits a decision)" in told and ": landed" in told
         await run.review("f3", "u")
         await run.until(lambda: run.file == before, "the undo")
+
+
+async def test_an_approval_right_after_an_exclusion_writes_no_excluded_line(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, server) as run:
+        before = await stage(run, server)
+        review, service = run.app.workbench.review, run.app.controllers.runtime.service
+        await run.until(lambda: run.can_decide() and not review.state.unseen_parts(run.proposals[0]), "all seen")
+        await to_line(run, "check(name)")
+        split, release = service.split_hunks, threading.Event()
+
+        def split_slowly(*arguments: Any) -> Any:
+            assert release.wait(10)
+            return split(*arguments)
+
+        monkeypatch.setattr(service, "split_hunks", split_slowly)
+        await run.pilot.press("asterisk", "space")
+        await run.until(run.can_decide, "the moment to decide")
+        await run.pilot.press("y")
+        await run.pilot.pause(0.2)
+        release.set()
+        await run.see("changed since")
+        assert run.file == before
 
 
 async def test_line_picking_marks_its_lines_and_ends_with_escape() -> None:

@@ -182,10 +182,13 @@ class ReviewActions:
         self.after_decision = DecisionFollowUpController(review, session, preferences, chat)
         self._preferences = preferences
         self.external_diffs = ExternalDiffController(review, runtime, app_context)
+        self._line_exclusion = asyncio.Lock()
 
     async def handle_decision(self, event: DecisionMessage) -> None:
-        """Carry out a decision, undo or redo, once a session is open."""
+        """Carry out a decision, undo or redo, once a session is open and earlier exclusions of lines are done."""
         await self._session.wait_until_open()
+        async with self._line_exclusion:
+            pass
         match event:
             case review_messages.Undo():
                 await self.undo(event)
@@ -344,11 +347,12 @@ class ReviewActions:
 
     async def toggle_lines(self, event: review_messages.IncludeOrExcludeLines) -> None:
         """Split hunks so that the given lines can be selected or left out by themselves."""
-        await self._session.wait_until_open()
-        parts = await asyncio.to_thread(
-            lambda: self._runtime.service.split_hunks(event.proposal_id, event.lines, event.revision)
-        )
-        self._review.select_split_parts(event.proposal_id, parts, event.whole)
+        async with self._line_exclusion:
+            await self._session.wait_until_open()
+            parts = await asyncio.to_thread(
+                lambda: self._runtime.service.split_hunks(event.proposal_id, event.lines, event.revision)
+            )
+            self._review.select_split_parts(event.proposal_id, parts, event.whole)
         await self.chat.show_proposals()
 
     async def edit_file(self, event: review_messages.EditProposedFile) -> None:
