@@ -5,7 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.transcripts import ResponseAndPromptIds, find_running_kimi_response, wait_for_call_in_copilot_log
+from app.doors.hook.transcripts import (
+    ResponseAndPromptIds,
+    find_claude_prompt_of_user,
+    find_running_kimi_response,
+    wait_for_call_in_copilot_log,
+)
 from app.text.quantities import join_with_and
 
 BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
@@ -96,6 +101,7 @@ def parse_call(agent: str, payload: str | bytes) -> HookCall:
             case _:
                 response = find_agent(agent).response(path, called)
     prompt = _short_text(data, "prompt_id") or _short_text(data, "turn_id") or response.prompt
+    prompt = find_claude_prompt_of_user(path, prompt) if agent == "claude" else prompt
     model = _short_text(data, "model") or response.model
     folder = str(data.get("cwd") or "")
     if not folder.startswith("/"):

@@ -47,6 +47,22 @@ def find_claude_response(transcript_path: str, call_id: str) -> ResponseAndPromp
     return ResponseAndPromptIds()
 
 
+def find_claude_prompt_of_user(transcript_path: str, prompt_id: str) -> str:
+    """Return the id of the user's prompt before a prompt that Claude Code wrote when a background task ended.
+
+    Returns `prompt_id` itself for other prompts.
+    """
+    prompt = ""
+    for line in _read_marked_lines(transcript_path, '"promptSource"'):
+        match line:
+            case {"origin": {"kind": "task-notification"}, "promptId": written}:
+                if written == prompt_id:
+                    return prompt or prompt_id
+            case {"promptId": str(prompt)}:
+                pass
+    return prompt_id
+
+
 def find_claude_attachments(transcript_path: str, files: Collection[str]) -> set[str]:
     """Return those of the files that Claude Code has attached to the conversation, for a mention or a selection.
 

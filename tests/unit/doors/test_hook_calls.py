@@ -99,6 +99,17 @@ def test_the_response_of_a_call_is_the_one_that_contains_it(tmp_path: Path) -> N
     assert find_claude_response(path, "c2") == ResponseAndPromptIds()
 
 
+def test_a_prompt_that_claude_code_writes_belongs_to_the_prompt_of_the_user(tmp_path: Path) -> None:
+    typed = {"type": "user", "promptId": "p1", "promptSource": "typed"}
+    ended = {"type": "user", "promptId": "p2", "promptSource": "system", "origin": {"kind": "task-notification"}}
+    lines: list[Any] = [typed, ended, said("first", {"type": "tool_use", "id": "c1"})]
+    call = {"hook_event_name": "PreToolUse", "session_id": "s", "prompt_id": "p2", "tool_name": "Read"}
+    call |= {"tool_use_id": "c1", "cwd": "/", "transcript_path": transcript(tmp_path, *lines)}
+    found = parse_call("claude", json.dumps(call))
+    assert (found.prompt, found.response) == ("p1", "first")
+    assert parse_call("claude", json.dumps(call | {"prompt_id": "p3"})).prompt == "p3", "the user's next one"
+
+
 def test_consecutive_calls_before_a_result_belong_to_one_response(tmp_path: Path) -> None:
     def line(kind: str, call: object) -> dict[str, Any]:
         return {"payload": {"type": kind, "call_id": call}}
