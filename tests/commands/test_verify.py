@@ -765,6 +765,7 @@ def test_the_documented_forge_workflow_verifies_a_request(reviewed: Project, tmp
     commit = reviewed.git("rev-parse", "HEAD")
     fork, server = (reviewed.clone(name, "--bare") for name in ("fork.git", "server.git"))
     reviewed.git("push", "--quiet", str(fork), REVIEWS)
+    git(fork, "tag", "origin/main", commit)
     git(server, "update-ref", "refs/pull/1/head", commit)
     git(server, "update-ref", "refs/heads/main", reviewed.base)
     job = tmp_path / "job"
@@ -789,6 +790,7 @@ def test_the_documented_forge_workflow_verifies_a_request(reviewed: Project, tmp
     done = verify()
     assert done.returncode == 0, done.stderr
     assert b"1 commit covered" in done.stdout
+    assert not git(job, "tag"), "a tag of the fork could hide its commits"
     git(job, "update-ref", "-d", "refs/notes/fork/signoff-reviews")
     git(fork, "update-ref", "-d", REVIEWS)
     done = verify()
