@@ -161,7 +161,8 @@ _SETTINGS_THAT_RUN_PROGRAMS = (
     *(".qwen/settings.json", ".factory/hooks.json", ".factory/settings.json", ".github/hooks", ".opencode/plugin"),
     *(".opencode/plugins", "opencode.json", "opencode.jsonc", ".signoff.toml", ".cursor/hooks.json"),
     *(".cursor/mcp.json", ".vscode/settings.json", ".vscode/tasks.json", ".zed/settings.json", ".zed/tasks.json"),
-    *(".envrc", ".exrc", ".nvim.lua", ".nvimrc"),
+    *(".vscode/launch.json", ".vscode/mcp.json", ".aider.conf.yml", ".amazonq/mcp.json", ".factory/mcp.json"),
+    *(".kiro/hooks", ".kiro/settings/mcp.json", ".roo/mcp.json", ".envrc", ".exrc", ".nvim.lua", ".nvimrc", ".vimrc"),
 )
 """Paths at the top of a workspace in which agents, editors and shells find hooks and programs to run."""
 

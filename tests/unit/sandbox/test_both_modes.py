@@ -72,7 +72,7 @@ async def test_only_what_git_ignores_and_nothing_runs_is_not_a_change(
     for folder in (root, root / "sub"):
         folder.mkdir(exist_ok=True)
         subprocess.run(["git", "init", "--quiet", folder], check=True)
-    (root / ".gitignore").write_text("*.cfg\n.husky/_\nbuild\n.claude\n.cursor\n*.log\n")
+    (root / ".gitignore").write_text("*.cfg\n.husky/_\nbuild\n.claude\n.cursor\n.aider*\n*.log\n")
     (root / "large").mkdir()
     (root / "large/.gitignore").write_text(f"*\n{'#' * (1 << 20)}\n!*\n")
     (root / "sub/.gitignore").write_text("*.o\n")
@@ -86,12 +86,13 @@ async def test_only_what_git_ignores_and_nothing_runs_is_not_a_change(
         command = f"mkdir -p {folders}; echo x | tee a.cfg build/a build/git.cfg a.log-wal/a b.log-wal"
         others = (
             "sub/a.cfg sub/build/a sub/a.o sub/forced.o large/a .husky/_/pre-commit .claude/settings.local.json "
-            ".claude/log .cursor/hooks.json build/own/python"
+            ".claude/log .cursor/hooks.json .aider.conf.yml build/own/python"
         )
         await printed(run, f"{command} {others}")
         found = await run.find_changes()
         assert [each.path for each in found.touched] == [
             *(
+                ".aider.conf.yml",
                 ".claude/settings.local.json",
                 ".cursor/hooks.json",
                 ".husky/_/pre-commit",
