@@ -36,6 +36,8 @@ _PAUSE_SECONDS = (1.0, 2.0, 5.0, 15.0)
 """Seconds before each attempt to reopen the stream of server messages; after the last one there is no more."""
 _STABLE_SECONDS = 20.0
 """Seconds after which an ended stream counts as a success: many hosts end each stream after a minute."""
+_MIN_RETRY_SECONDS = 0.1
+"""Minimum number of seconds before a stream is continued, also if the server allows fewer."""
 _MAX_ERROR_BYTES = 64 * 1024
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BASE64_PREFIX = "=?base64?"
@@ -149,7 +151,10 @@ class HttpConnection(McpConnection):
                 if _SESSION_ID.fullmatch(session := response.headers.get("mcp-session-id", "")):
                     self._session_id = session
                 if _content_type(response).startswith(_EVENT_STREAM_TYPE):
-                    await self._handle_events(response, answer)
+                    decoder = ServerSentEventDecoder()
+                    await self._handle_events(response, decoder, answer)
+                    if answer is not None:
+                        await self._continue_stream(response.url, decoder, answer)
                 elif _content_type(response).startswith("application/json"):
                     await self._handle_body(await _read_body(response, MAX_SERVER_MESSAGE_BYTES))
                 elif answer is not None and _content_type(response):
@@ -224,18 +229,42 @@ class HttpConnection(McpConnection):
             raise ConnectionLost("its answer is not JSON") from refusal
         await self._reply(self._handle_messages(message, len(body)))
 
-    async def _handle_events(self, response: httpx2.Response, answer: "asyncio.Future[Message] | None") -> None:
-        """Handle the events of a stream until the answer has arrived or the stream ends."""
-        decoder = ServerSentEventDecoder()
-        async for piece in _iterate_pieces(response):
-            for event in decoder.feed(piece):
-                await self._handle_event(event.data)
-            if answer is not None and answer.done():
-                return
+    async def _handle_events(
+        self, response: httpx2.Response, decoder: ServerSentEventDecoder, answer: "asyncio.Future[Message] | None"
+    ) -> None:
+        """Handle the events of a stream until the answer has arrived or the stream ends or breaks off."""
+        with contextlib.suppress(httpx2.ReadError, httpx2.RemoteProtocolError):
+            async for piece in _iterate_pieces(response):
+                for event in decoder.feed(piece):
+                    await self._handle_event(event.data)
+                if answer is not None and answer.done():
+                    return
         for event in decoder.finish():
             await self._handle_event(event.data)
-        if answer is not None and not answer.done():
+
+    async def _continue_stream(
+        self, url: httpx2.URL, decoder: ServerSentEventDecoder, answer: "asyncio.Future[Message]"
+    ) -> None:
+        """Reopen a stream that ended early, after its last event, until the answer has arrived."""
+        while not answer.done():
+            if decoder.last_event_id:
+                seconds = _PAUSE_SECONDS[0] if decoder.retry_seconds is None else decoder.retry_seconds
+                await asyncio.sleep(max(seconds, _MIN_RETRY_SECONDS))
+                async with await self._open_stream(url, decoder.last_event_id) as response:
+                    if _is_event_stream(response):
+                        await self._handle_events(response, decoder, answer)
+                        continue
+            # Neither SessionEnded nor SignInNeeded: the server may have carried out the request.
             raise ConnectionLost("its answer broke off")
+
+    async def _open_stream(
+        self, url: httpx2.URL | str, last_event_id: str = ""
+    ) -> contextlib.AbstractAsyncContextManager[httpx2.Response]:
+        """Return a request for the server's own messages, or for those of an earlier stream after its last event."""
+        headers = {"Accept": _EVENT_STREAM_TYPE, **await self._headers({})}
+        if last_event_id:
+            headers["Last-Event-ID"] = last_event_id
+        return self._client.stream("GET", url, headers=headers)
 
     async def _handle_event(self, data: str) -> None:
         message: Any = None
@@ -255,11 +284,10 @@ class HttpConnection(McpConnection):
             await asyncio.sleep(pause)
             started = time.monotonic()
             with contextlib.suppress(ConnectionLost), _errors_as_connection_lost():
-                headers = {"Accept": _EVENT_STREAM_TYPE, **await self._headers({})}
-                async with self._client.stream("GET", self._url, headers=headers) as response:
-                    if response.status_code != 200 or not _content_type(response).startswith(_EVENT_STREAM_TYPE):
+                async with await self._open_stream(self._url) as response:
+                    if not _is_event_stream(response):
                         return
-                    await self._handle_events(response, None)
+                    await self._handle_events(response, ServerSentEventDecoder(), None)
             if time.monotonic() - started >= _STABLE_SECONDS:
                 pauses = iter(_PAUSE_SECONDS)
             pause = next(pauses, None)
@@ -296,6 +324,10 @@ def _encode_header(text: str) -> str:
 
 def _content_type(response: httpx2.Response) -> str:
     return str(response.headers.get("content-type", "")).lower()
+
+
+def _is_event_stream(response: httpx2.Response) -> bool:
+    return response.status_code == 200 and _content_type(response).startswith(_EVENT_STREAM_TYPE)
 
 
 def url_origin(url: str) -> str:

@@ -156,6 +156,57 @@ async def test_stream_ends_with_the_answer_after_invalid_lines(tmp_path: Path) -
         assert await talk.request("ping", {}, 60) == {"said": "hi"}
 
 
+@pytest.mark.parametrize("breaks", [True, False])
+async def test_a_stream_that_ends_early_is_continued_after_its_last_event(breaks: bool, tmp_path: Path) -> None:
+    """The server ends the stream before the answer, as version 2025-11-25 allows."""
+
+    async def end_early(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        asked = request.headers.get("last-event-id", "")
+        stream = {
+            "": b"retry: 1%0*d\nid: 1\nretry: 0\ndata:\n\nid: 5" % (5000, 0),
+            "1": b'id: 2\n: wait\n\nid: 6\ndata: {"jsonrpc"',
+            "2": b'id: 3\ndata: {"jsonrpc":"2.0","id":1,"result":{"said":"hi"}}\n\n',
+        }[asked]
+        whole = document(stream, kind="text/event-stream")
+        if breaks and asked != "2":
+            writer.write(whole.replace(b"Content-Length: ", b"Content-Length: 9"))
+            await writer.drain()
+            writer.close()
+        else:
+            writer.write(whole)
+
+    async with http_connection_to(tmp_path, "ping", end_early) as (played, talk):
+        played.overrides["GET"] = end_early
+        assert await talk.request("ping", {}, 60) == {"said": "hi"}
+        assert [request.method for request in played.requests] == ["POST", "GET", "GET"]
+
+
+@pytest.mark.parametrize("status", [401, 404, 405, 500])
+async def test_a_call_whose_stream_cannot_be_continued_is_not_repeated(status: int, tmp_path: Path) -> None:
+    async def end_early(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(document(b"id: 1\nretry: 0\n\n", kind="text/event-stream", Mcp_Session_Id="s1"))
+
+    async def refuse(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(document(b"", status=status))
+
+    async with http_connection_to(tmp_path, "ping", end_early) as (played, talk):
+        played.overrides["GET"] = refuse
+        with pytest.raises(ConnectionLost, match="its answer broke off") as caught:
+            await talk.request("ping", {}, 60)
+        assert type(caught.value) is ConnectionLost
+
+
+async def test_a_stream_that_always_ends_early_stops_at_the_time_limit(tmp_path: Path) -> None:
+    async def end_early(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(document(b"id: 1\nretry: 0\n\n", kind="text/event-stream"))
+
+    async with http_connection_to(tmp_path, "ping", end_early) as (played, talk):
+        played.overrides["GET"] = end_early
+        with pytest.raises(McpServerTimeout):
+            await talk.request("ping", {}, 0.5)
+        assert b"notifications/cancelled" in played.requests[-1].body
+
+
 async def test_endless_line_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_stream, "MAX_EVENT_BYTES", 1_000)
     async with http_connection_to(tmp_path, "ping", streaming("data: " + "x" * 2_000)) as (_, talk):

@@ -101,9 +101,17 @@ class ServerSentEvent(NamedTuple):
 
 
 class ServerSentEventDecoder:
-    """Incremental decoder; `feed` returns the events that the bytes complete, `finish` the rest at the end."""
+    """Incremental decoder; `feed` returns the events that the bytes complete, `finish` the rest at the end.
+
+    After `finish`, it decodes the stream that continues this one; the limits apply to both together.
+    """
 
     def __init__(self) -> None:
+        self.last_event_id = ""
+        """Id of the last complete event, with or without data."""
+        self.retry_seconds: float | None = None
+        """Seconds after which the server expects a client to continue an ended stream."""
+        self._event_id = ""
         self._pending = bytearray()
         self._has_started = False
         self._is_after_return = False
@@ -152,6 +160,7 @@ class ServerSentEventDecoder:
                 self._parse_line(line, events)
             self._pending.clear()
         self._dispatch_event(events)
+        self._event_id = self.last_event_id
         return events
 
     def _parse_line(self, raw: bytes, events: list[ServerSentEvent]) -> None:
@@ -159,6 +168,7 @@ class ServerSentEventDecoder:
             raw = raw.removeprefix(b"\xef\xbb\xbf")
             self._has_started = True
         if not raw:
+            self.last_event_id = self._event_id
             self._dispatch_event(events)
             return
         try:
@@ -173,6 +183,10 @@ class ServerSentEventDecoder:
             self._add_unframed(line, events)
         elif name == "event":
             self._name = value.removeprefix(" ")
+        elif name == "id":
+            self._event_id = value.removeprefix(" ")
+        elif name == "retry" and (milliseconds := value.removeprefix(" ")).isdecimal() and len(milliseconds) < 10:
+            self.retry_seconds = int(milliseconds) / 1000
         elif name == "error":
             self._dispatch_event(events)
             events.append(ServerSentEvent(value.removeprefix(" "), "error"))
