@@ -112,6 +112,8 @@ class HttpConnection(McpConnection):
             follow_redirects=False,
         )
         self._listening: asyncio.Task[None] | None = None
+        self._accepted = asyncio.Event()
+        """The server has accepted a message."""
 
     def on_initialized(self, version: str) -> None:
         """Send this protocol version from now on, and open the stream of server messages."""
@@ -150,6 +152,7 @@ class HttpConnection(McpConnection):
                     return
                 if _SESSION_ID.fullmatch(session := response.headers.get("mcp-session-id", "")):
                     self._session_id = session
+                self._accepted.set()
                 if _content_type(response).startswith(_EVENT_STREAM_TYPE):
                     decoder = ServerSentEventDecoder()
                     await self._handle_events(response, decoder, answer)
@@ -283,11 +286,18 @@ class HttpConnection(McpConnection):
         while pause is not None:
             await asyncio.sleep(pause)
             started = time.monotonic()
+            is_refused = False
+            self._accepted.clear()
             with contextlib.suppress(ConnectionLost), _errors_as_connection_lost():
                 async with await self._open_stream(self._url) as response:
-                    if not _is_event_stream(response):
+                    is_refused = response.status_code == 401
+                    if _is_event_stream(response):
+                        await self._handle_events(response, ServerSentEventDecoder(), None)
+                    elif not is_refused:
                         return
-                    await self._handle_events(response, ServerSentEventDecoder(), None)
+            if is_refused:
+                # A message that is accepted has a valid token.
+                await self._accepted.wait()
             if time.monotonic() - started >= _STABLE_SECONDS:
                 pauses = iter(_PAUSE_SECONDS)
             pause = next(pauses, None)

@@ -150,6 +150,28 @@ async def test_notifications_arrive_after_a_broken_stream(tmp_path: Path, monkey
         await until(lambda: received == ["notifications/tools/list_changed"])
 
 
+async def test_stream_of_notifications_is_reopened_after_a_new_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "_PAUSE_SECONDS", (0.0, 0.0))
+    received: list[str] = []
+    refusals = asyncio.Event()
+
+    async def refuse(asked: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(document(b"", status=401))
+        refusals.set()
+
+    async with http_connection_to(tmp_path, "GET", refuse, lambda method, _: received.append(method)) as (
+        played,
+        talk,
+    ):
+        talk.on_initialized("2025-11-25")
+        await refusals.wait()
+        played.overrides["GET"] = streaming('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+        await talk.notify("notifications/initialized")
+        await until(lambda: received == ["notifications/tools/list_changed"])
+
+
 async def test_stream_ends_with_the_answer_after_invalid_lines(tmp_path: Path) -> None:
     answer = streaming("data: {nope", 'data: {"jsonrpc":"2.0","id":1,"result":{"said":"hi"}}')
     async with http_connection_to(tmp_path, "ping", answer) as (_, talk):
