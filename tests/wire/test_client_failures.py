@@ -127,6 +127,12 @@ ERRORS: dict[str, tuple[Any, ...]] = {
     "do not retry": (error(500, "No", headers={"x-should-retry": "false"}), K.SERVER_ERROR, 1, "No"),
     "do retry": (error(501, "No", headers={"x-should-retry": "true"}), K.SERVER_ERROR, 6, "No"),
     "500 template": (error(500, "Failed to parse tool call arguments as JSON"), K.INVALID_REQUEST, 1, "parse"),
+    "500 memory": (
+        error(500, "model requires more system memory (7.5 GiB) than is available (5.2 GiB)"),
+        K.INVALID_REQUEST,
+        1,
+        "refuses the request (500): model requires more system memory (7.5 GiB) than is available (5.2 GiB).",
+    ),
     "a template's source": (
         error(
             400,

@@ -165,6 +165,8 @@ _MODEL_NOT_FOUND = re.compile(
     r"(?:no such|unknown|invalid) model|not a valid model id|no endpoints found",
     re.IGNORECASE | re.DOTALL,
 )
+_MODEL_TOO_LARGE = re.compile(r"requires more system memory", re.IGNORECASE)
+"""Ollama cannot load the model."""
 _OVERLOADED = re.compile(r"overloaded|temporarily unavailable|capacity|try again later|timed? ?out", re.IGNORECASE)
 _WINDOW_SIZE = re.compile(
     r"(?:(?:context|maximum (?:prompt|model|input)|allowed input) (?:length|window|size)(?: is| of|:)?(?: only)?[ (]*"
@@ -182,7 +184,7 @@ def classify_failure(status: int | None, text: str, *, has_retry_delay: bool) ->
         status: None for an error inside a stream that has no status.
         has_retry_delay: whether the server named a time to wait.
     """
-    if _TEMPLATE_ERROR.search(text):
+    if _TEMPLATE_ERROR.search(text) or _MODEL_TOO_LARGE.search(text):
         return FailureKind.INVALID_REQUEST, False
     if _TOOL_USE_FAILED.search(text):
         return FailureKind.TOOL_USE_FAILED, "tool choice is none" not in text.lower()
