@@ -344,8 +344,9 @@ def bad_schemas(message: str) -> Any:
         "tools.{at}.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
         "* GenerateContentRequest.tools[0].function_declarations[{at}].parameters.properties[x].type: invalid value",
         "[{{'type': 'enum', 'loc': ('body', 'tools', {at}, 'function', 'parameters')}}]",
+        "tools.function.parameters is not a valid moonshot flavored json schema, <At path 'properties.x': bad>",
     ],
-    ids=["named", "Anthropic", "Gemini", "pydantic"],
+    ids=["named", "Anthropic", "Gemini", "pydantic", "Moonshot"],
 )
 async def test_an_mcp_tool_with_a_refused_schema_is_left_out(server: WireServer, message: str) -> None:
     server.always(Turn("Hello"))
@@ -361,6 +362,17 @@ async def test_an_mcp_tool_with_a_refused_schema_is_left_out(server: WireServer,
         assert len(server.requests) == sent + 1, "it is remembered"
         mended = [*SERVED[:-1], of_server("mail__read")]
         assert filter_accepted_tools(mended, client.profile.refused_tools) == [*SERVED[:3], mended[-1]]
+
+
+async def test_servers_with_refused_schemas_are_left_out_together_if_none_is_named(server: WireServer) -> None:
+    server.always(Turn("Hello"))
+    server.insist(bad_schemas("tools.function.parameters is not a valid moonshot flavored json schema"))
+    served = [*SERVED, of_server("news__read", "bad")]
+    async with client_of(server, EndpointProfile()) as client:
+        await updates_of(
+            client, lambda profile: Payload([USER], filter_accepted_tools(served, profile.refused_tools))
+        )
+    assert server.last.body["tools"] == TOOLS
 
 
 @pytest.mark.parametrize(

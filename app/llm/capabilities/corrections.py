@@ -137,6 +137,8 @@ _TOOL_NUMBERS = (
     re.compile(r"\btools?['\"]?\W{1,4}(\d{1,4})", re.IGNORECASE),
 )
 """Patterns for the number of an unnamed tool: Gemini's list of functions; Anthropic's and pydantic's messages."""
+_UNNUMBERED_TOOL = "tools.function.parameters"
+"""Moonshot's words for the schema of some tool, without its name or number."""
 _SCHEMA_STATUSES = (400, 422)
 
 
@@ -148,14 +150,30 @@ def _drop_refused_tools(profile: EndpointProfile, failure: Failure, payload: Pay
         if _NAME_SEPARATOR in name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", failure.text):
             yield _without_tools(profile, [tool], f"The endpoint does not accept the schema of {name}")
             return
+    servers = _tools_by_server(payload)
+    if _UNNUMBERED_TOOL in failure.text:
+        # Leave out one server after the other until it is accepted; all if several have such tools.
+        for server, tools in servers.items():
+            yield _without_tools(profile, tools, f"The endpoint does not accept the schemas of the server {server}")
+        everything = [tool for tools in servers.values() for tool in tools]
+        yield _without_tools(profile, everything, "The endpoint does not accept the schemas of several servers")
+        return
     at = next((int(found[1]) for place in _TOOL_NUMBERS if (found := place.search(failure.text))), len(payload.tools))
     if at >= len(payload.tools) or _NAME_SEPARATOR not in (name := tool_name(payload.tools[at])):
         return
     yield _without_tools(profile, payload.tools[at : at + 1], f"The endpoint does not accept the schema of {name}")
     # If the next tool at this number is refused too, a schema alone does not explain it: leave out the whole server.
     server = name.partition(_NAME_SEPARATOR)[0]
-    others = [tool for tool in payload.tools if tool_name(tool).startswith(f"{server}{_NAME_SEPARATOR}")]
-    yield _without_tools(profile, others, f"The endpoint does not accept the schemas of the server {server}")
+    yield _without_tools(profile, servers[server], f"The endpoint does not accept the schemas of the server {server}")
+
+
+def _tools_by_server(payload: Payload) -> dict[str, list[Mapping[str, Any]]]:
+    servers: dict[str, list[Mapping[str, Any]]] = {}
+    for tool in payload.tools:
+        server, separator, _ = tool_name(tool).partition(_NAME_SEPARATOR)
+        if separator:
+            servers.setdefault(server, []).append(tool)
+    return servers
 
 
 def _without_tools(profile: EndpointProfile, tools: Sequence[Mapping[str, Any]], problem: str) -> ProfileCorrection:
