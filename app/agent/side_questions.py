@@ -39,7 +39,7 @@ from app.conversation.payload.compaction_plan import (
 from app.conversation.payload.projection import PayloadInputs, SideQuestionInputs, project
 from app.conversation.proposal_reports import format_file_stats
 from app.copies import replace
-from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.failures.request_errors import FailureKind, RequestError, remove_retry_advice
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
@@ -256,7 +256,9 @@ def _fenced(text: str, characters: int) -> str:
 
 
 _AGAIN = "Ask again to try once more."
-_TEMPORARY_FAILURES = frozenset({FailureKind.SERVER_ERROR, FailureKind.STREAM_BROKEN, FailureKind.UNKNOWN})
+_TEMPORARY_FAILURES = frozenset(
+    {FailureKind.RATE_LIMITED, FailureKind.SERVER_ERROR, FailureKind.STREAM_BROKEN, FailureKind.UNKNOWN}
+)
 """Failures that the same question may not meet again; other messages say what to do."""
 _CALLED_TOOL_NOTE = "The model called a tool instead of answering; nothing was run. Ask again in other words."
 _EMPTY_NOTE = f"The model answered with nothing. {_AGAIN}"
@@ -430,7 +432,7 @@ class SideQuestionService:
                 open_question.notes.append(_CALLED_TOOL_NOTE)
             else:
                 again = f" {_AGAIN}" if error.kind in _TEMPORARY_FAILURES else ""
-                open_question.notes.append(error.message.removesuffix(" Try again.") + again)
+                open_question.notes.append(remove_retry_advice(error.message) + again)
             usage = error.partial.usage if error.partial is not None else None
             return self._make_side_answer(question, open_question, "failed", usage)
         completed = open_question.completed

@@ -34,6 +34,7 @@ from app.llm.failures.request_errors import (
     FailureKind,
     RequestError,
     RetryPolicy,
+    remove_retry_advice,
 )
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent
 from app.llm.response.response_assembly import Delta, DeltaCoalescer, ResponseAssembly
@@ -332,7 +333,7 @@ class ModelClient:
                 raise self._make_request_error(failure, assembly) from cause
             if not assembly.is_empty:
                 yield AttemptDiscarded(assembly.text, failure.message, assembly.calls())
-            yield RetryScheduled(attempt, delay, failure.message)
+            yield RetryScheduled(attempt, delay, remove_retry_advice(failure.message))
             await self._wait_for_retry(delay)
 
     async def _fetch_missing_facts(self, payload: Payload, request_corrections: RequestProfileCorrector) -> bool:

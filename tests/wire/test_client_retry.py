@@ -120,6 +120,7 @@ async def test_silence_is_retried(server: WireServer, timeouts: Timeouts, replie
     assert response(updates).text == "Hello"
     reasons = [update.reason for update in updates if isinstance(update, RetryScheduled)]
     assert len(reasons) >= len(replies) and all(reason in one for one in reasons)
+    assert not any("Try again" in one for one in reasons)
     for request in server.requests[: len(replies)]:
         assert await request.left()
 

@@ -47,6 +47,13 @@ class Failure(Struct, frozen=True):
     """The model's context window in tokens, if the server names it."""
 
 
+def remove_retry_advice(message: str) -> str:
+    """Return a failure's message without the advice to send the request again."""
+    for advice in ("Try again.", "Try again in a moment.", "Wait a little, then continue."):
+        message = message.removesuffix(f" {advice}")
+    return message
+
+
 class RequestError(Exception):
     """A request ended without a usable response; `str()` is one line for the user that says what to do."""
 
