@@ -5,12 +5,19 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.app_arguments import AppArguments, settings_from_flags
-from app.cli.command_output import CommandError, open_debug_file, print_error, print_line, session_from_arguments
+from app.cli.command_output import (
+    CommandError,
+    OutputNotWritten,
+    open_debug_file,
+    print_error,
+    print_line,
+    session_from_arguments,
+)
 from app.concurrency import IdleTrackingSelector, delay_thread_imports_while_loop_busy
 from app.storage.app_dirs import find_app_dirs
 from app.ui.startup import WorkspaceWithOptions
@@ -63,10 +70,9 @@ async def _run_app(arguments: AppArguments) -> int:
         if report := app.crash_report.getvalue():
             _report_crash(report, where.log)
         elif app.closed_session is not None:
-            _print_resume_command(
-                arguments,
-                await asyncio.to_thread(app.closed_session.with_latest_flag, app.controllers.runtime.sessions),
-            )
+            left = await asyncio.to_thread(app.closed_session.with_latest_flag, app.controllers.runtime.sessions)
+            with suppress(OutputNotWritten):  # the terminal may be closed
+                _print_resume_command(arguments, left)
         return app.return_code or 0
 
 

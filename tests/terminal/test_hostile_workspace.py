@@ -154,4 +154,5 @@ def test_the_app_ends_without_force_when_its_terminal_vanishes(folder: Path) -> 
         terminal.type("fix the failing tests\r")
         terminal.wait_for("interrupts")
         terminal.vanish()
+        assert terminal.exit_code == 128 + signal.SIGHUP
     assert list(folder.glob("signoff-demo-*")) == []
