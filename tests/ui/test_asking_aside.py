@@ -158,6 +158,7 @@ async def test_after_an_error_another_side_question_can_be_asked(tmp_path: Path,
         ):
             await ask(run, server, "why?", step)
             await run.told(said)
+            assert "Try again" not in run.text and "continue" not in run.text
             assert "! " in run.text
             await run.write("why?")
             server.say(f"Because {number}.")
@@ -176,7 +177,7 @@ async def test_without_a_model_a_side_question_says_what_to_do_and_keeps_its_tex
         await run.review("q")
         await run.write("what for?")
         await run.pilot.press("enter")
-        await run.see("choose a model first", "what for?")
+        await run.see("to choose a model", "what for?")
         assert run.app.workbench.review.ask_panel.is_writing
         assert run.app.controllers.review is not None
         after_decision = run.app.controllers.review.actions.after_decision
@@ -232,6 +233,13 @@ async def test_typing_after_the_field_closed_decides_nothing() -> None:
         await pilot.press("escape")
         await app.press_later("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
+
+
+async def test_the_diff_that_the_user_asks_about_stays_when_another_window_decides() -> None:
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
+        await pilot.press("q", "w")
+        await app.change(app.proposals["P1"].model_copy(update={"state": ProposalState.APPLIED}))
+        assert app.review.ask_panel.is_writing and app.review.state.current == "P1"
 
 
 async def test_an_answer_cannot_become_feedback_for_a_decided_proposal() -> None:

@@ -180,7 +180,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         known_keys = set(self.state.listed_keys)
         attended = self.is_mounted and (self.has_review_focus or self.is_writing)
         commented = self.state.get(self.diff_pane.commented_proposal) if attended else None
-        is_edited = self.is_mounted and self.text_controller.is_writing_about(previous)
+        is_edited = self.is_mounted and (self.ask_panel.is_writing or self.text_controller.is_writing_about(previous))
         self.state.update_proposals(proposals, attended=attended, is_edited=is_edited)
         present = self.state.get(commented.id) if commented is not None else None
         if commented is not None and present is not None and commented.revision != present.revision:
