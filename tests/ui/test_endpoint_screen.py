@@ -161,3 +161,8 @@ async def test_commands_that_need_a_session_say_how_to_choose_a_model(tmp_path: 
         await run.command("new")
         await run.told("No session is open yet: send a message to choose a model.")
         await run.command("model", "ModelSetupScreen")
+        await run.screen("Workbench", "escape")
+        await run.command("settings", "SettingsScreen")
+        titles = [row.title for _, rows in SETTING_GROUPS for row in rows]
+        await run.pilot.press(*["down"] * titles.index("Model"), "enter")
+        await run.see("No endpoint is set: enter the base URL first")

@@ -231,6 +231,8 @@ class SettingsScreen(SettingsListDialog):
                 self._open_row_field(row)
             case SettingRow(kind="theme"):
                 self._pick_theme()
+            case SettingRow(kind="model") if not self._preferences.settings.has_endpoint:
+                self.show_message("No endpoint is set: enter the base URL first, or close this and type /model.")
             case SettingRow(kind="model"):
                 self._pick_model()
             case SettingRow(kind="commands"):
