@@ -85,7 +85,13 @@ async def test_other_keys_decide_nothing_and_y_writes_what_was_shown(tmp_path: P
         await run.screen("ConfirmScreen", "escape")
         await run.screen("Workbench", "y")
         assert run.proposals[0].revision == 1
-        # The footer says of a field what sending does.
+        # The footer says what Enter does.
+        await run.pilot.press("f2")
+        await run.see("Enter Send")
+        draft, run.app.workbench.composer.draft = run.app.workbench.composer.draft, ""
+        await run.see("Enter Review")
+        run.app.workbench.composer.draft = draft
+        await run.see("Enter Send")
         for key, title in (("c", "Enter Save"), ("r", "Enter Send")):
             await run.review(key)
             await run.see(title)

@@ -22,6 +22,7 @@ from app.keys.actions import make_key_bindings_of_scopes, parse_slash_command
 from widgets.chat.composer_field import ComposerDraft, ComposerField, DroppedImages, Folds
 from widgets.chat.composer_lists import CompletionPopup, CompletionSuggestion, QueuedMessages
 from widgets.common.containers import Column, Row
+from widgets.common.workbench_bars import HasChangingKeyTitles
 
 if TYPE_CHECKING:
     from widgets.chat.path_index import PathIndex
@@ -41,7 +42,7 @@ PLACEHOLDER = "Ask for a change, or / for commands, @ for files"
 _WAITING_PLACEHOLDER = "Enter goes to the review, or ask for a change"
 
 
-class Composer(Column):
+class Composer(Column, HasChangingKeyTitles):
     """A text field that grows with its text, with a list of suggestions and the queued messages above it.
 
     Args:
@@ -203,8 +204,17 @@ class Composer(Column):
     def set_placeholder(self, text: str) -> None:
         """Set the placeholder of the empty composer: the next action."""
         self._placeholder = text
-        waits = self._is_review_pending and text == PLACEHOLDER
-        self.editor.placeholder = Content(_WAITING_PLACEHOLDER if waits else text)
+        self.editor.placeholder = Content(_WAITING_PLACEHOLDER if self._enters_review else text)
+        self.refresh_bindings()
+
+    @property
+    def _enters_review(self) -> bool:
+        """Return whether Enter in the composer, while it is empty, goes to the review."""
+        return self._is_review_pending and self._placeholder == PLACEHOLDER
+
+    def title_of(self, action: str) -> str:
+        """Return a special title of a key in the footer; empty for the default title of the action."""
+        return "Review" if action == "send" and self.is_empty and self._enters_review else ""
 
     def set_review_pending(self, pending: bool) -> None:
         """Set whether an item waits for review; then Enter in the empty composer goes there."""
@@ -373,6 +383,8 @@ class Composer(Column):
         """Offer completions for the text at the cursor; report the draft."""
         event.stop()
         self._update_queue_hint()
+        if self._enters_review:
+            self.refresh_bindings()
         if self._searching_history:
             # A search query is not a draft.
             self._offer_history_matches()
