@@ -24,6 +24,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from app.keys.actions import UserAction, make_key_bindings_of_scopes
+from app.keys.keymap import first_key_name
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job, describe_and_log_error, is_user_error
 from app.ui.context.current_session import CurrentSession, ExitedSession, UpdateBuffer
@@ -187,6 +188,10 @@ class SignoffApp(TerminalAdaptedApp):
             else lambda: None
         )
         await self._close_and_exit(0)
+
+    def action_help_quit(self) -> None:
+        """Say which key quits, after Ctrl+C; the app's name for the key replaces Textual's."""
+        self.notify_user(f"Press {first_key_name('app.quit', self.keymap)} to quit signoff.")
 
     def exit_soon(self, code: int) -> None:
         """Start to leave the app with this exit code, after a signal."""

@@ -59,10 +59,10 @@ def welcome_lines(
         ),
         Content(""),
         *([row("Try", "fix the failing tests")] if is_demo else []),
-        row("@", "mention a file"),
-        row("/", "commands, such as /sessions and /model"),
         row(key("app.focus_diff"), "read what the model wants to change"),
         row(key("app.focus_approvals"), *decision_keys),
+        row("@", "mention a file"),
+        row("/", "commands, such as /sessions and /model"),
         row(key("app.help"), "all keys"),
     )
 

@@ -220,6 +220,11 @@ async def test_without_a_proposal_the_greeting_is_complete_and_no_decision_keys_
         words = " ".join(" ".join(rows).split())
         assert "Nothing on disk changes before you approve it." in words
         assert "commands, such as /sessions and /model" in words
+        await run.pilot.press("f2")
+        await run.pilot.resize_terminal(40, 15)
+        await run.see("approve it.", "F4          then  y approve  n deny", "r request changes")
+        await run.pilot.press("ctrl+c")
+        await run.told("Press Ctrl+Q to quit signoff.")
         server.turn(calls=[("ask_user", {"question": "Which one?", "options": ["a", "b"]})])
         await run.say("Hi")
         await run.pilot.press("f3")

@@ -198,9 +198,14 @@ class TranscriptPainter:
         return strip
 
     def paint_greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
-        """Return a row of the greeting, a block of lines in the middle; lines are wrapped if needed."""
+        """Return a row of the greeting, a block of lines in the middle; lines are wrapped if needed.
+
+        If they don't fit the height, the empty ones are left out.
+        """
         max_cells = max(_MIN_GREETING_CELLS, width - 2 * _GREETING_MARGIN_CELLS)
         lines = [piece for line in lines for piece in _wrap_line(line, max_cells)]
+        if len(lines) > height:
+            lines = [line for line in lines if line.plain]
         top = max(0, (height - len(lines)) // 2)
         if not 0 <= row - top < len(lines):
             return self._blank_strip(width)
