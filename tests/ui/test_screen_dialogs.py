@@ -232,6 +232,8 @@ async def test_help_and_greeting_show_the_keys_of_the_keymap(tmp_path: Path, ser
             "F9",
             "F8",
             "Tab",
+            "Mention a file.",
+            "go back to what you sent before",
             *(key_display_name(key) for action in ACTIONS for key in effective_keys(action, keymap)),
         )
         rows = run.text.splitlines()

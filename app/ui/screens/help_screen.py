@@ -34,6 +34,14 @@ The model proposes, you sign off: nothing on disk changes before you approve it.
 Write in the composer. What the model wants to change appears beside it: F3 goes to the diff, F4 to the approvals. \
 There y writes it, n discards it, and r sends it back with your words. What you type in the composer never decides."""
 
+_FIXED_COMPOSER_KEYS = (
+    ("up", "In the first line: go back to what you sent before."),
+    ("down", "In the last line: return to what you sent later, and to your draft."),
+    ("@", "Mention a file."),
+    ("/", "List the commands, at the beginning of a message."),
+)
+"""Keys of the composer that are no actions: they cannot be rebound."""
+
 _MAX_WIDTH = 164
 _MIN_WIDTH_FOR_TWO_COLUMNS = 132
 _GUTTER_WIDTH = 4
@@ -127,6 +135,12 @@ class HelpScreen(Dialog[None]):
             )
             for scope, title in _SCOPE_TITLES
         ]
+        groups[[scope for scope, _ in _SCOPE_TITLES].index("composer")][1].extend(
+            line
+            for key, help_text in _FIXED_COMPOSER_KEYS
+            if all(word in f"{key} {help_text}".casefold() for word in words)
+            for line in _entry_lines(key_display_name(key), help_text, width, _KEYS_WIDTH)
+        )
         commands = [action for action in ACTIONS if action.command and self._matches_query(action, words)]
         rows = [
             line
