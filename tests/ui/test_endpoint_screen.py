@@ -2,12 +2,14 @@
 
 import stat
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from textual import events
 from textual.widgets import Input
 
 from app.config.settings import read_configuration
+from app.llm.endpoint_doctor import DetectedLocalServer
 from app.ui.screens import setup_screens
 from app.ui.screens.settings_screen import SETTING_GROUPS
 from tests.pictures import paint_everything
@@ -166,3 +168,15 @@ async def test_commands_that_need_a_session_say_how_to_choose_a_model(tmp_path: 
         titles = [row.title for _, rows in SETTING_GROUPS for row in rows]
         await run.pilot.press(*["down"] * titles.index("Model"), "enter")
         await run.see("No endpoint is set: enter the base URL first")
+
+
+async def test_the_chosen_local_model_is_visible_in_a_small_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [DetectedLocalServer("ollama", "http://127.0.0.1:9/v1", tuple(f"model-{number}" for number in range(7)))]
+    monkeypatch.setattr("app.llm.endpoint_doctor.find_local_servers", AsyncMock(return_value=found))
+    async with running(tmp_path, size=(40, 15)) as run:
+        await run.screen("ModelSetupScreen")
+        await run.see("7 models")
+        await run.pilot.press("end")
+        await run.see("The demo model")

@@ -278,8 +278,14 @@ class ModelSetupScreen(Dialog[tuple[str, str]]):
     ModelSetupScreen {
         & > #dialog { width: 88; }
         OptionList { height: auto; max-height: 9; text-wrap: nowrap; text-overflow: ellipsis; }
+        &.-very-short {
+            & > #dialog { height: 100%; padding: 0 1; }
+            .gap, WrappedKeyHints { margin-top: 0; }
+            OptionList { height: 1fr; }
+        }
     }
     """
+    VERTICAL_BREAKPOINTS = [(0, "-very-short"), (24, "-short"), (30, "-tall")]  # noqa: RUF012
 
     def __init__(self, missing: str, load_picked_model: Callable[[str], str] = lambda base_url: "") -> None:
         super().__init__(classes="-small")
