@@ -880,7 +880,7 @@ def test_line_counts_match_the_shown_patch(signoff: Run, workspace: Path) -> Non
             check=True,
         ).stdout.splitlines()
         added, removed = (sum(int(line.split("\t")[side]) for line in counted) for side in (0, 1))
-        assert staged.stdout.count(f"+{added} -{removed}") == 2, staged.stdout
+        assert f"+{added} -{removed}" in staged.stdout
 
 
 def test_commands_do_not_run_in_place_without_the_option(workspace: Path, tmp_path: Path, server: WireServer) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -154,6 +155,12 @@ class Driver:
     def flush(self) -> None: ...
 
 
+@pytest.fixture
+def terminal_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard error is a terminal; nothing is written to one that is gone."""
+    monkeypatch.setattr(os, "isatty", lambda descriptor: True)
+
+
 def attention_on(terminal: str) -> tuple[TerminalNotifier, Any]:
     """Attention on a terminal of this kind, with its driver in application mode."""
     made = TerminalNotifier({"TERM": terminal})
@@ -162,6 +169,7 @@ def attention_on(terminal: str) -> tuple[TerminalNotifier, Any]:
     return made, driver
 
 
+@pytest.mark.usefixtures("terminal_exists")
 def test_the_title_of_the_window_is_saved_set_once_and_restored() -> None:
     made, driver = attention_on("xterm-256color")
     made.set_title("signoff (1) - work")
@@ -174,6 +182,7 @@ def test_the_title_of_the_window_is_saved_set_once_and_restored() -> None:
     assert driver.written[3:] == ["\x1b[22;2t", "\x1b]2;signoff - work\a"]
 
 
+@pytest.mark.usefixtures("terminal_exists")
 def test_a_terminal_without_titles_gets_none() -> None:
     for terminal in ("dumb", "linux", ""):
         made, driver = attention_on(terminal)
@@ -182,6 +191,7 @@ def test_a_terminal_without_titles_gets_none() -> None:
         assert driver.written == []
 
 
+@pytest.mark.usefixtures("terminal_exists")
 def test_a_bell_rings_unless_it_is_off_or_another_program_has_the_terminal() -> None:
     made, driver = attention_on("dumb")
     made.notify("off", "text")
