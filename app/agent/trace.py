@@ -40,7 +40,7 @@ _MAX_NAME_CHARACTERS = 40
 """Maximum number of characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
 
 
-def make_ladder_move_event(state: NextActionInputs, move: ChosenNextAction) -> NextActionChosen:
+def make_next_action_event(state: NextActionInputs, move: ChosenNextAction) -> NextActionChosen:
     """Return the log event that records a decision of the ladder and the state on which it is based."""
     match move.action:
         case EndTurn(stopped=stopped):

@@ -29,7 +29,7 @@ from app.agent.limits import SessionCostAndTimeMeter, TurnBudget
 from app.agent.ports import ModelPort, TurnSettings
 from app.agent.request_payload import RequestFactory, RequestPayloadCache
 from app.agent.tool_call_executor import ToolCallExecutor
-from app.agent.trace import make_ladder_move_event
+from app.agent.trace import make_next_action_event
 from app.agent.turn_state import TurnState, make_next_action_inputs
 from app.agent.updates import (
     CallStreamed,
@@ -157,7 +157,7 @@ class Turn:
                 limit=reached,
             )
             move = choose_action(state)
-            self._log.append_deferred(make_ladder_move_event(state, move))
+            self._log.append_deferred(make_next_action_event(state, move))
             match move.action:
                 case EndTurn(stopped=stopped, message=message, limit=limit):
                     await self._end(stopped, message, limit)

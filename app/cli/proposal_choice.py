@@ -36,7 +36,7 @@ def _short(text: str) -> str:
 
 
 def rebase_and_mark_changed_as_unshown(runtime: OpenWorkspace) -> None:
-    """Re-base pending proposals onto the disk, and record the changed ones as unseen."""
+    """Re-base pending proposals onto the disk, and mark the changed ones as not shown yet."""
     seen = {pending.id: pending.revision for pending in runtime.service.pending()}
     for changed in runtime.service.rebase_pending():
         if seen.get(changed.id) != changed.revision:

@@ -17,7 +17,7 @@ from app.sandbox.process import Output, ProcessExit
 
 
 class CommandWriteMode(StrEnum):
-    """The ways in which commands run, the best first."""
+    """Where commands write: to an overlay, or in place to the user's own files; the best first."""
 
     OVERLAY = "overlay"
     """On an overlay that is mounted over the workspace."""

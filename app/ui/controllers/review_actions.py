@@ -183,6 +183,7 @@ class ReviewActions:
         self._preferences = preferences
         self.external_diffs = ExternalDiffController(review, runtime, app_context)
         self._line_exclusion = asyncio.Lock()
+        """Held while lines are taken out, so that a decision made right after Space comes later, and is refused."""
 
     async def handle_decision(self, event: DecisionMessage) -> None:
         """Carry out a decision, undo or redo, once a session is open and earlier exclusions of lines are done."""

@@ -342,7 +342,7 @@ class LastRequestScreen(TextDialog):
 
     def __init__(self, request: RequestInputs, moves: Sequence[NextActionChosen] = ()) -> None:
         super().__init__("Wire · the last request")
-        self._ladder_moves = moves
+        self._next_actions = moves
         self._body = make_request_body_readable(request.make_body())
         self._summary = request_summary(request, self._body)
 
@@ -356,7 +356,7 @@ class LastRequestScreen(TextDialog):
 
     @work(exit_on_error=False, description="lay out the payload")
     async def _show_lines(self) -> None:
-        lines = [*await asyncio.to_thread(request_body_lines, self._body), *ladder_move_lines(self._ladder_moves)]
+        lines = [*await asyncio.to_thread(request_body_lines, self._body), *next_action_lines(self._next_actions)]
         self.query_one(TextView).set_lines(lines)
         self.show_status(f"{len(lines)} lines")
 
@@ -393,7 +393,7 @@ def next_actions_of_last_turn(events: Sequence[Event]) -> list[NextActionChosen]
     return [event for event in newest_first if isinstance(event, NextActionChosen)][::-1]
 
 
-def ladder_move_lines(moves: Sequence[NextActionChosen]) -> list[TextViewLine]:
+def next_action_lines(moves: Sequence[NextActionChosen]) -> list[TextViewLine]:
     """Return the lines that show the agent's decisions about the next action: a heading, then one line for each."""
     if not moves:
         return []
